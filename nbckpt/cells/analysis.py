@@ -29,13 +29,17 @@ class Touched:
     Attributes:
         names: Their names.
         everything: Why it can have touched every variable; None if it touched only those named.
+        binds: The variables among them that the code itself can bind or delete.
     """
 
     names: frozenset[str]
     everything: str | None = None
+    binds: frozenset[str] = frozenset()
 
     def __or__(self, other: Touched) -> Touched:
-        return Touched(self.names | other.names, self.everything or other.everything)
+        return Touched(
+            self.names | other.names, self.everything or other.everything, self.binds | other.binds
+        )
 
 
 def touched(source: str, namespace: dict[str, Any], *, transform: Transform = str) -> Touched:
@@ -57,7 +61,8 @@ def touched(source: str, namespace: dict[str, Any], *, transform: Transform = st
     reach.everything = magics.unknown or None
     for code in codes:
         reach.follow(uses(code))
-    return Touched(frozenset(reach.names), reach.everything)
+    binds = frozenset(magics.binds).union(*(uses(code).binds for code in codes))
+    return Touched(frozenset(reach.names), reach.everything, binds)
 
 
 def compiled(source: str, transform: Transform) -> tuple[list[CodeType], Magics]:

@@ -13,7 +13,7 @@ from nbckpt.commands.meaning import also_a_trial, is_ref, is_trial
 from nbckpt.commands.options import DryRun, Step, Variable, Word
 from nbckpt.commands.saving import counted, torn_note
 from nbckpt.commands.table import Session
-from nbckpt.commands.traveled import UNDONE, Traveled
+from nbckpt.commands.traveled import UNDONE, Traveled, traveled
 from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.core.environment import packages
 from nbckpt.core.files import FILES, KIND
@@ -246,19 +246,21 @@ class Undone(Result):
         return Page(f"Undid the {self.action}{names}.", hints=hints)
 
 
-def undo(session: Session, steps: Annotated[int, Word("N")] = 1) -> Undone | Traveled:
+def undo(session: Session, steps: Annotated[int, Word("N")] = 1, *, rerun: bool = False) -> Undone | Traveled:
     """Undo the last restore or removal, or cells while auto is on.
 
     Without auto, repeat it to redo a restore. With auto, each step undoes a cell that changed a variable.
 
     Args:
         steps: The number of points to step back, while auto is on.
+        rerun: While auto is on, run the cells again that made the variables that cannot be saved.
     """
     points, tracker = session.points, session.tracker
     if points is not None and points.limits is not None and not tracker.undoable.startswith("removal of"):
-        return Traveled(points.timeline.undo(steps, session.where), UNDONE)
-    if steps != 1:
-        raise UsageError("undo takes a number of steps only while auto is on: %ckpt auto on")
+        return traveled(session, points.timeline.undo(steps, session.where), UNDONE, rerun=rerun)
+    if steps != 1 or rerun:
+        taken = "--rerun" if rerun else "a number of steps"
+        raise UsageError(f"undo takes {taken} only while auto is on: %ckpt auto on")
     removed = [] if tracker.undoable else removals(session.library.folder)
     before = tracker.last_removal() if removed else None
     if removed and (before is None or before.stamp < removed[-1].stamp):

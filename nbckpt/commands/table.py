@@ -65,6 +65,7 @@ class Session:
         progress: Shows the progress of long work.
         insert: Inserts text into a new cell.
         watch: Shows a result, and updates it at each change of its experiment until the experiment ends.
+        run_cell: Runs the source of a cell. Returns its error as text; empty if there is none.
         panel: Shows the panel with the given tab in front.
         points: Makes a point after each cell; None in a shell.
         table: All commands.
@@ -81,6 +82,7 @@ class Session:
     progress: Bar | None = None
     insert: Callable[[str], None] | None = None
     watch: Callable[[Result, Experiment], None] | None = None
+    run_cell: Callable[[str], str] | None = None
     panel: Callable[[str], None] | None = None
     points: Auto | None = None
     table: Mapping[str, Command] = field(default_factory=dict)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from nbckpt.commands.changes import changes_table, failures_table
+from nbckpt.commands.table import Session
+from nbckpt.core.manifest import Manifest
 from nbckpt.core.references import SHORT
 from nbckpt.render import Hint, Page, Result, age, short
 from nbckpt.timeline.arrival import Arrived
+from nbckpt.timeline.recipes import Recipe, recipes_of, why_not
+from nbckpt.timeline.timeline import Rerun
 
 UNDONE = "Went back to"
 """What an undo is called."""
@@ -21,24 +25,23 @@ class Traveled(Result):
     Attributes:
         arrived: What was changed.
         label: How the way is called.
+        rerun: What ran again; None if nothing did.
     """
 
     arrived: Arrived
     label: str
+    rerun: Rerun | None = None
 
     @property
     def warns(self) -> bool:
         """See `Result.warns`."""
-        return bool(self.arrived.failed or self.arrived.unheld)
+        return bool(self.arrived.failed or self.arrived.unheld or self.arrived.missing)
 
     def page(self) -> Page:
         """See `Result.page`."""
         arrived, manifest = self.arrived, self.arrived.manifest
-        notes = []
-        if arrived.unheld:
-            names = short(", ".join(arrived.unheld), 100)
-            notes.append(f"{names}: stays as it is now, because this point could not hold it.")
-        elif not arrived.changes:
+        notes = [*self._reran(), *self._not_kept()]
+        if not (notes or arrived.changes):
             notes.append("All variables were equal already.")
         cell = manifest.provenance.get("cell")
         after = f" after cell [{cell['count']}]" if isinstance(cell, Mapping) and cell.get("count") else ""
@@ -54,3 +57,50 @@ class Traveled(Result):
             tuple(notes),
             hints=(way_on, Hint("All points", "%ckpt history")),
         )
+
+    def _reran(self) -> list[str]:
+        """Return what ran again, and what came of it."""
+        if self.rerun is None:
+            return []
+        cells = [f"[{cell.number}] {short(cell.source.strip(), 60)}" for cell in self.rerun.cells]
+        notes = [f"Ran again: {'; '.join(cells)}"] if cells else ["Nothing had to run again."]
+        if self.rerun.error:
+            notes.append(
+                f"The last of these failed: {self.rerun.error}. Its variables were not made again, and all "
+                "others are as in the point."
+            )
+        return notes
+
+    def _not_kept(self) -> list[str]:
+        """Return a note for variables that the point could not hold, by the cells that make them."""
+        arrived, recipes = self.arrived, recipes_of(self.arrived.manifest)
+        together: dict[tuple[bool, Recipe, str], list[str]] = {}
+        for name in (*arrived.unheld, *arrived.missing):
+            reason = why_not(recipes[name])
+            key = name in arrived.missing, () if reason else recipes[name], reason
+            together.setdefault(key, []).append(name)
+        return [
+            _note(short(", ".join(names), 100), *key, arrived.manifest) for key, names in together.items()
+        ]
+
+
+def _note(names: str, is_missing: bool, recipe: Recipe, reason: str, target: Manifest) -> str:  # noqa: FBT001
+    so = f"{names} could not be kept" + ("" if is_missing else " and stays as it is now")
+    if reason:
+        return f"{so}: {reason}, so run that yourself." if "password" in reason else f"{so}: {reason}."
+    cells = ", ".join(f"[{cell.number}]" for cell in recipe)
+    which = f"cell {cells} makes it" if len(recipe) == 1 else f"cells {cells} make it"
+    again = f"%ckpt checkout {target.id[:SHORT]} --rerun runs {'it' if len(recipe) == 1 else 'them'} again"
+    return f"{so}: {which}. {again}."
+
+
+def traveled(session: Session, arrived: Arrived, label: str, *, rerun: bool) -> Traveled:
+    """Return the result of a way. With *rerun*, make again what the point could not hold."""
+    if not rerun or session.run_cell is None or session.points is None:
+        return Traveled(arrived, label)
+    done = session.points.timeline.rerun(arrived, session.run_cell)
+    changes = {
+        **arrived.changes,
+        **{name: "new" if name in arrived.missing else "changed" for name in done.made},
+    }
+    return Traveled(replace(done.arrived, changes=changes), label, done)

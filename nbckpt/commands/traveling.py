@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from nbckpt.commands.options import Number, Reference, Word
 from nbckpt.commands.table import Session
-from nbckpt.commands.traveled import Traveled
+from nbckpt.commands.traveled import Traveled, traveled
 from nbckpt.core.environment import NAMES
 from nbckpt.core.references import SHORT
 from nbckpt.errors import UsageError
@@ -198,7 +198,7 @@ def _points(session: Session, command: str) -> Auto:
     return session.points
 
 
-def checkout(session: Session, ref: Reference, *, trust: bool = False) -> Traveled:
+def checkout(session: Session, ref: Reference, *, trust: bool = False, rerun: bool = False) -> Traveled:
     """Make all variables equal to a point or a checkpoint.
 
     Variables that were created later are removed. The present state is kept as a point first, and equal
@@ -207,15 +207,20 @@ def checkout(session: Session, ref: Reference, *, trust: bool = False) -> Travel
     Args:
         ref: A point or a checkpoint.
         trust: Load it even if someone else made it.
+        rerun: Run the cells again that made the variables that cannot be saved. All other variables are as
+            in the point afterwards.
     """
     timeline = _points(session, "checkout").timeline
-    return Traveled(timeline.checkout(ref, session.where, trust=trust), "Checked out")
+    arrived = timeline.checkout(ref, session.where, trust=trust)
+    return traveled(session, arrived, "Checked out", rerun=rerun)
 
 
-def redo(session: Session, steps: Annotated[int, Word("N")] = 1) -> Traveled:
+def redo(session: Session, steps: Annotated[int, Word("N")] = 1, *, rerun: bool = False) -> Traveled:
     """Redo steps that undo has undone.
 
     Args:
         steps: The number of steps.
+        rerun: Run the cells again that made the variables that cannot be saved.
     """
-    return Traveled(_points(session, "redo").timeline.redo(steps, session.where), "Went forward to")
+    arrived = _points(session, "redo").timeline.redo(steps, session.where)
+    return traveled(session, arrived, "Went forward to", rerun=rerun)

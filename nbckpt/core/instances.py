@@ -6,6 +6,7 @@ Records name the functions that rebuild objects, as in `reducers`, so these func
 from __future__ import annotations
 
 import functools
+import sys
 import typing
 from collections.abc import Callable
 from copyreg import dispatch_table
@@ -154,6 +155,16 @@ def reduce_dates(dates: Any) -> Reduced:
         return make, arguments, state
     attributes = {name: value for name, value in state[-1].items() if name != "_cache"}
     return make, arguments, (*state[:-1], *([attributes] if attributes else []))
+
+
+# Files. cloudpickle would put the text of the file in place of an open file, without a word.
+
+
+def reduce_file(file: Any) -> Any:
+    """Reduce the standard streams by name. Another open file cannot be saved."""
+    if file in (sys.stdout, sys.stderr):
+        return NotImplemented
+    raise TypeError("an open file cannot be saved")
 
 
 # Arrow columns. A slice refers to the memory of the whole column.

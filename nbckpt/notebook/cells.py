@@ -10,7 +10,7 @@ import ast
 import re
 from collections.abc import Callable, Container
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.inputtransformer2 import cell_magic
 from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
@@ -149,3 +149,13 @@ class CellCache:
         lost = list(dict.fromkeys(recorder.lost))
         display(keep(run, CellEnd(recorder.outputs, result.result, files, lost, self._hidden())))
         session.auto.wake()
+
+
+def run_again(shell: InteractiveShell, source: str) -> str:
+    """Run the source of a cell inside another cell. Return its error as text; empty if there is none."""
+    hook: Any = shell.displayhook
+    outer = hook.exec_result
+    result = shell.run_cell(source, store_history=False)
+    hook.exec_result = outer
+    error = result.error_before_exec or result.error_in_exec
+    return "" if result.success else f"{type(error).__name__}: {error}".removesuffix(": ")

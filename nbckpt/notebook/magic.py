@@ -20,7 +20,7 @@ from IPython.display import display
 from nbckpt.commands import TABLE, HelpRequest, Session, parse
 from nbckpt.errors import Interrupted, NbckptError, UsageError
 from nbckpt.notebook import completer
-from nbckpt.notebook.cells import CellCache
+from nbckpt.notebook.cells import CellCache, run_again
 from nbckpt.notebook.fate import fate
 from nbckpt.notebook.live import Live
 from nbckpt.notebook.points import CellWatch, show_last_state
@@ -183,6 +183,7 @@ class CheckpointMagics(Magics):
             table=TABLE,
             insert=lambda text: self.shell.set_next_input(text),
             watch=self.live.show,
+            run_cell=lambda source: run_again(self.shell, source),
             panel=lambda tab: self.show_panel(tab, url),
             points=self._points_of(url),
         )
@@ -390,4 +391,7 @@ def _cell(shell: InteractiveShell, body: str | None) -> dict[str, Any]:
         cell["id"] = str(name)
     from nbckpt.store import masked  # imported late: loading the extension must not import the store
 
-    return cell | {"source": masked(cell["source"])} if "source" in cell else cell
+    source = masked(cell.get("source", ""))
+    if source != cell.get("source", ""):
+        cell |= {"source": source, "masked": True}
+    return cell

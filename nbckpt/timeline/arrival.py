@@ -28,7 +28,9 @@ class Arrived:
         manifest: The checkpoint that the namespace equals now.
         changes: The change of each name: `new`, `changed` or `removed`.
         failed: The variables that could not be loaded. They stay as they were.
-        unheld: The variables that the checkpoint could not hold. They stay bound as they were.
+        unheld: The variables that the checkpoint could not hold, and that are bound to something else than
+            then, or to an object that cells used since. They stay bound as they were.
+        missing: The variables that the checkpoint could not hold, and that are not bound.
         held: The namespace now.
     """
 
@@ -36,6 +38,7 @@ class Arrived:
     changes: Mapping[str, str]
     failed: tuple[Failure, ...]
     unheld: tuple[str, ...]
+    missing: tuple[str, ...]
     held: Held
 
 
@@ -46,6 +49,7 @@ def arrive(
     prints: TakePrints,
     namespace: dict[str, Any],
     variables: Mapping[str, Any],
+    kept: Mapping[str, Any],
 ) -> Arrived:
     """Bind, replace and remove variables until the namespace equals *target*.
 
@@ -59,6 +63,7 @@ def arrive(
         prints: Returns the fingerprints of live values.
         namespace: The namespace.
         variables: The user's variables in it.
+        kept: The objects of that time that are still there, of variables that the checkpoint could not hold.
     """
     there = Held(target, {}, {})
     differ = _differing(there, here, read)
@@ -67,16 +72,25 @@ def arrive(
     unheld = {skipped.name for skipped in target.skipped}
     gone = [name for name in variables if name not in there.values and name not in unheld]
     changes = Binder().bind(
-        loaded | dict.fromkeys(gone, GONE), settings, namespace, f"checkout of {target.id}", failed
+        {**loaded, **kept, **dict.fromkeys(gone, GONE)},
+        settings,
+        namespace,
+        f"checkout of {target.id}",
+        failed,
     )
-    bound = {name: namespace[name] for name in {*variables, *loaded} if name in namespace}
-    lost = unheld.union(*(failure.names for failure in failed)) & bound.keys()
+    changes = {name: change for name, change in changes.items() if change != "same"}
+    bound = {name: namespace[name] for name in {*variables, *loaded, *kept} if name in namespace}
+    lost = (unheld - kept.keys()).union(*(failure.names for failure in failed)) & bound.keys()
     ids = ids_of(bound) | dict.fromkeys(lost, UNHELD)
     # What could not be brought back may have shared objects with what was replaced.
     new = loaded | {name: bound[name] for name in lost}
-    stay = {name: known for name, known in here.prints.items() if name in bound.keys() - new.keys()}
+    stay = {
+        name: known for name, known in here.prints.items() if name in bound.keys() - new.keys() - kept.keys()
+    }
     held = Held(target, ids, {**stay, **prints(new | environment.read_states())})
-    return Arrived(target, changes, tuple(failed), tuple(sorted(unheld & bound.keys())), held)
+    elsewhere = unheld - kept.keys()
+    unheld_names, missing = sorted(elsewhere & bound.keys()), sorted(elsewhere - bound.keys())
+    return Arrived(target, changes, tuple(failed), tuple(unheld_names), tuple(missing), held)
 
 
 def _load(

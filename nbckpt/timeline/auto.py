@@ -128,6 +128,7 @@ class Auto:
         if others_run():
             touched |= Touched(frozenset(), "another thread runs")
         self._touched |= touched
+        self.timeline.note(origin, touched)
         self._spent.add(self._clock(), seconds)
         self.missed += 1
         if not self._spent.allows(self.limits.budget, self._clock()):

@@ -13,6 +13,7 @@ from nbckpt.core.packs.reader import Reader
 from nbckpt.core.packs.writer import Packer
 from nbckpt.core.values.variables import Captured, Print, capture
 from nbckpt.timeline.held import UNHELD, Held, ids_of
+from nbckpt.timeline.recipes import Recipe, Recipes, facts
 
 POINT = "point"
 """The name of a point's own facts in the manifest's `provenance`."""
@@ -30,10 +31,12 @@ class Step:
         looked_at: The variables to look at.
         origin: The cell and the notebook.
         missed: The number of cells since the last point, apart from this one.
+        recipes: The recipes of what no point can hold.
 
     Attributes:
         changed: The names that are new, or whose values or what they share changed. Complete after `write`.
         removed: The names that are gone.
+        recipes: The recipes of the variables that the point cannot hold. Complete after `write`.
     """
 
     def __init__(
@@ -44,11 +47,14 @@ class Step:
         looked_at: set[str],
         origin: Mapping[str, Any],
         missed: int = 0,
+        recipes: Recipes | None = None,
     ) -> None:
         self._before, self._variables, self._namespace = before or _NOTHING, variables, namespace
         self._looked_at, self._origin, self._missed = looked_at, origin, missed
         self._prints: dict[str, Print] = {}
+        self._known = recipes or Recipes()
         self._is_again = False
+        self.recipes: dict[str, Recipe] = {}
         self.changed: tuple[str, ...] = ()
         self.removed = tuple(sorted(self._before.ids.keys() - variables.keys()))
 
@@ -89,6 +95,7 @@ class Step:
                 "new_bytes": packer.new_bytes,
                 **self._origin,
                 POINT: {"changed": [*self.changed], "removed": [*self.removed], "missed": self._missed},
+                **facts(self.recipes),
             },
             inline=packer.inline,
         )
@@ -125,11 +132,21 @@ class Step:
         own = {name for name in written if _digest(before, name) != self._prints[name].digest}
         if not (own or self.removed):
             own = written  # they share other parts than before
-        # Nothing tells whether a value that cannot be pickled changed, but it may be in the place of another.
-        lost = {name for name in skipped if name in before or name not in self._before.ids}
+        self._cook(skipped)
+        # Nothing tells whether a value that cannot be pickled changed. It counts if a cell named it.
+        former = self._known.live
+        lost = {name for name in skipped if name in before or self.recipes[name] != former.get(name)}
         self.changed = tuple(sorted(own | lost))
         # The last point does not hold these. That alone makes no new point, or redo would end after an undo.
         return written | (self._before.unheld & self._prints.keys())
+
+    def _cook(self, skipped: set[str]) -> None:
+        """Note the recipes of the variables that the point cannot hold."""
+        ids = self._before.ids
+        rebound = {name for name in skipped if ids.get(name) not in (id(self._variables[name]), UNHELD)}
+        stay = self._variables.keys() - self._looked_at
+        carried = {name: recipe for name, recipe in self._known.live.items() if name in stay}
+        self.recipes = carried | self._known.after(skipped, rebound)
 
     def _carried(self, captured: set[str], changed: set[str]) -> Manifest:
         """Return the part of the last point that did not change."""

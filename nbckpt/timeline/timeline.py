@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
-from nbckpt.core import transfer
+from nbckpt.cells.analysis import Touched
+from nbckpt.core import environment, transfer
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.memory.pages import LEAST
 from nbckpt.core.packs.known import Known
@@ -18,10 +20,29 @@ from nbckpt.core.values.members import rough_size
 from nbckpt.core.values.variables import Print, capture
 from nbckpt.errors import NotFoundError, UsageError
 from nbckpt.timeline.arrival import Arrived, arrive
-from nbckpt.timeline.held import Held
+from nbckpt.timeline.held import Held, ids_of
 from nbckpt.timeline.memory import Watch
+from nbckpt.timeline.recipes import Cell, Recipe, Recipes, plan, recipes_of
 from nbckpt.timeline.step import Step
 from nbckpt.tracker import Tracker
+from nbckpt.tracker.binding import GONE, swap
+
+
+@dataclass(frozen=True)
+class Rerun:
+    """The result of running cells again.
+
+    Attributes:
+        arrived: The way back to the point, afterwards.
+        cells: The cells that ran, in order.
+        made: The variables that were made again.
+        error: Why the last of the cells failed; empty if none did.
+    """
+
+    arrived: Arrived
+    cells: tuple[Cell, ...]
+    made: tuple[str, ...]
+    error: str
 
 
 class Timeline:
@@ -38,6 +59,7 @@ class Timeline:
         kernel: A random id. It tells this kernel's points from those of another kernel of the notebook.
         notebook: The notebook's path; empty if it is not known.
         is_busy: Whether a point is being made.
+        recipes: The cells that made what no point can hold.
     """
 
     def __init__(
@@ -48,9 +70,16 @@ class Timeline:
         self.kernel, self.notebook = secrets.token_hex(8), tracker.settings.notebook or ""
         self._tracker, self._namespace, self._hidden = tracker, namespace, hidden
         self._known = Known(tracker.store)
+        self.recipes = Recipes()
         self.is_busy = False
         self._undone: list[str] = []
+        self._removed: dict[tuple[str, Recipe], Any] = {}
+        self._reruns = False
         self._watch = Watch()
+
+    def note(self, origin: Mapping[str, Any], touched: Touched) -> None:
+        """Note a cell that ran, before the point that holds its changes."""
+        self.recipes.note(origin, touched, self.here.manifest.id if self.here else "")
 
     def record(
         self, origin: Mapping[str, Any], touched: Container[str] | None = None, *, missed: int = 0
@@ -72,13 +101,16 @@ class Timeline:
             named = {name for name in variables if name in touched}
             written = self._watch.written(variables, self.here.prints)
             looked_at = self.here.may_differ(variables, named | written)
-        step = Step(self.here, variables, self._namespace, looked_at, self._with_notebook(origin), missed)
+        origin = self._with_notebook(origin)
+        step = Step(self.here, variables, self._namespace, looked_at, origin, missed, self.recipes)
         made = self._publish(step)
         is_new = self.here is None or made is not self.here.manifest
         self.here = step.held(made)
+        self.recipes.settle(step.recipes)
         if not is_new:
             return None
         self._undone.clear()
+        self._removed.clear()
         self._tracker.before = made
         return step
 
@@ -89,7 +121,9 @@ class Timeline:
         """
         before, variables = self.here, self._variables()
         small = {name: value for name, value in variables.items() if rough_size(value) < LEAST}
-        step = Step(before, small, self._namespace, {*small}, self._with_notebook(origin))
+        step = Step(
+            before, small, self._namespace, {*small}, self._with_notebook(origin), recipes=self.recipes
+        )
         first = self._publish(step) if len(small) < len(variables) else None
         is_whole = self.record(origin) is not None
         if is_whole and first is not None and (before is None or first is not before.manifest):
@@ -122,6 +156,12 @@ class Timeline:
 
     # Ways.
 
+    def _begin(self, origin: Mapping[str, Any]) -> Step | None:
+        """Make a point of the present namespace before a way."""
+        if self._reruns:
+            raise UsageError("a cell that runs again because of --rerun cannot go to another point")
+        return self.record(origin)
+
     def checkout(self, ref: str, origin: Mapping[str, Any], *, trust: bool = False) -> Arrived:
         """Make the namespace equal to a checkpoint, after a point of the present namespace.
 
@@ -131,7 +171,7 @@ class Timeline:
         """
         target = self._tracker.manifest(ref)
         self._check_trust(target, ref, trust=trust)
-        self.record(origin)
+        self._begin(origin)
         self._undone.clear()
         return self._go(target)
 
@@ -141,7 +181,7 @@ class Timeline:
         Raises:
             UsageError: There are fewer points before.
         """
-        self.record(origin)
+        self._begin(origin)
         passed, target = [], self._here()
         for _ in range(steps):
             passed.append(target.id)
@@ -157,7 +197,7 @@ class Timeline:
         Raises:
             UsageError: Fewer were undone since the last change.
         """
-        self.record(origin)
+        self._begin(origin)
         if not 0 < steps <= len(self._undone):
             raise UsageError(
                 f"{len(self._undone)} steps can be redone"
@@ -169,12 +209,75 @@ class Timeline:
         del self._undone[-steps:]
         return arrived
 
+    def rerun(self, arrived: Arrived, run: Callable[[str], str]) -> Rerun:
+        """Make variables again that the present point could not hold, by the cells that made them.
+
+        Each cell runs in the state before it, if that point is still kept. Afterwards all other variables are
+        as in the present point again. After an error no variable is made again.
+
+        Args:
+            arrived: The way that led to the present point.
+            run: Runs a cell. Returns its error as text; empty if there is none.
+        """
+        target, recipes = arrived.manifest, recipes_of(arrived.manifest)
+        names, cells = plan((*arrived.unheld, *arrived.missing), recipes)
+        former = {name: self._namespace.get(name, GONE) for name in names}
+        live, done, error = self._unheld(), list[Cell](), ""
+        self._removed |= live
+        self._reruns = True
+        try:
+            for cell in cells:
+                self._return_to(cell.before)
+                done.append(cell)
+                error = run(cell.source)
+                self.here = self._looked_again()
+                if error:
+                    break
+        finally:
+            self._reruns = False
+            is_made = len(done) == len(cells) and not error
+            if not is_made:
+                swap(self._namespace, former)
+            stay = {name: recipe for (name, recipe), value in live.items() if self._is(name, value)}
+            self.recipes.settle(stay | {name: recipes[name] for name in names if is_made})
+            arrived = self._go(target)
+        return Rerun(arrived, tuple(done), tuple(sorted(names)) if is_made else (), error)
+
+    def _return_to(self, point: str) -> None:
+        """Go to a point if it is still kept and is not here."""
+        entry = self._entries().get(point)
+        before = self.history.read(entry) if entry else None
+        if before is not None and before.id != self._here().id and self.history.trusted(before):
+            self._go(before)
+
+    def _looked_again(self) -> Held:
+        """Return the namespace as it is after code that no point follows."""
+        variables, here = self._variables(), self._held()
+        prints = self._prints(variables | environment.read_states())
+        equal = tuple(value for value in here.manifest.values if _is_equal(value.name, prints, here))
+        return Held(replace(here.manifest, values=equal), ids_of(variables), prints)
+
     def _go(self, target: Manifest) -> Arrived:
-        read = self._tracker.read
-        arrived = arrive(target, self._held(), read, self._prints, self._namespace, self._variables())
-        self.here = arrived.held
+        """Make the namespace equal to a checkpoint. Keep the objects that no point holds, for a way back."""
+        namespace, recipes, live = self._namespace, recipes_of(target), self._unheld()
+        objects = self._removed | live
+        kept = {name: objects[name, recipe] for name, recipe in recipes.items() if (name, recipe) in objects}
+        arrived = arrive(
+            target, self._held(), self._tracker.read, self._prints, namespace, self._variables(), kept
+        )
+        self.here, self._removed = arrived.held, objects
+        stay = {name: recipe for (name, recipe), value in live.items() if self._is(name, value)}
+        self.recipes.settle(stay | {name: recipes[name] for name in kept})
         self._tracker.before = target
         return arrived
+
+    def _unheld(self) -> dict[tuple[str, Recipe], Any]:
+        """Return the bound objects that no point holds, each by its variable and its recipe."""
+        live, bound = self.recipes.live, self._namespace
+        return {(name, recipe): bound[name] for name, recipe in live.items() if name in bound}
+
+    def _is(self, name: str, value: Any) -> bool:
+        return self._namespace.get(name, GONE) is value
 
     def _prints(self, values: Mapping[str, Any]) -> dict[str, Print]:
         history = self.history
@@ -207,3 +310,7 @@ class Timeline:
             raise stranger(target, ref, str(history.check_format().get("key", "")))
         if target.kind != "variables":
             raise NotFoundError(f"{ref} holds no variables of a notebook, so no namespace can equal it")
+
+
+def _is_equal(name: str, prints: Mapping[str, Print], here: Held) -> bool:
+    return name in prints and prints[name] == here.prints.get(name)

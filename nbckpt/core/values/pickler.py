@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import io
 import types
 import typing
 from collections.abc import Callable
@@ -210,6 +211,7 @@ _REDUCERS: dict[type, _Reduce] = {
     memoryview: Pickler._view,
     type(Lock()): _alone(reducers.reduce_lock),
     type(RLock()): _alone(reducers.reduce_rlock),
+    io.TextIOWrapper: _alone(instances.reduce_file),
     type(functools.lru_cache(len)): _alone(instances.reduce_cached),
     typing.NewType: _alone(instances.reduce_new_type),
     type(dataclasses.MISSING): _alone(

@@ -1,0 +1,264 @@
+"""%ckpt checkout --rerun: variables that no point can hold are made again by the cells that made them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from nbckpt.render import Result
+from notebook.conftest import Notebook
+
+
+@pytest.fixture
+def watched(notebook: Notebook) -> Notebook:
+    notebook.run("import pathlib, random, sqlite3, threading")
+    notebook.run("%ckpt auto on --budget 100000%")
+    return notebook
+
+
+def count_of(notebook: Notebook) -> int:
+    return len(notebook.shell.history_manager.input_hist_raw) - 1
+
+
+def said(result: Result) -> str:
+    return " ".join(result.page().notes)
+
+
+DATABASE = "db = sqlite3.connect(path)"
+TABLE = "_ = db.execute('create table t (a)')"
+
+
+def tables(notebook: Notebook) -> int:
+    """The number of tables, asked without a cell: a cell that uses the connection would be a step."""
+    return notebook.names["db"].execute("select count(*) from sqlite_master").fetchone()[0]
+
+
+def test_a_used_connection_is_named_with_the_cells_that_make_it(watched: Notebook) -> None:
+    watched.run("path = ':memory:'")
+    watched.run(DATABASE)
+    made = count_of(watched)
+    watched.run(TABLE)
+    done = watched.run("%ckpt undo")
+    assert f"db could not be kept and stays as it is now: cell [{made}] makes it." in said(done)
+    assert f"%ckpt checkout {done.arrived.manifest.id[:8]} --rerun runs it again" in said(done)
+    assert done.warns
+    assert tables(watched) == 1
+
+
+def test_rerun_makes_a_connection_as_it_was(watched: Notebook) -> None:
+    watched.run("path = ':memory:'")
+    watched.run(DATABASE)
+    watched.run("seen = 1")
+    watched.run(TABLE)
+    done = watched.run("%ckpt undo --rerun")
+    assert tables(watched) == 0
+    assert watched.names["seen"] == 1
+    assert DATABASE in said(done)
+    assert not done.warns
+    watched.run("%ckpt redo --rerun")
+    assert tables(watched) == 1
+
+
+def test_rerun_runs_only_what_is_needed_and_in_order(watched: Notebook) -> None:
+    watched.run("path = ':memory:'")
+    watched.run(DATABASE)
+    first = count_of(watched)
+    watched.run("other = 5")
+    watched.run(TABLE)
+    second = count_of(watched)
+    point = watched.run("%ckpt history").points[0].id[:8]
+    watched.run("del db; path = ''")
+    done = watched.run(f"%ckpt checkout {point} --rerun")
+    assert [cell.number for cell in done.rerun.cells] == [first, second]
+    assert tables(watched) == 1
+
+
+def test_a_cell_runs_again_with_the_values_of_its_time(watched: Notebook) -> None:
+    watched.run("start = 3")
+    watched.run("numbers = (part for part in range(start))")
+    watched.run("start = 100")
+    watched.run("first = next(numbers)")
+    watched.run("%ckpt undo --rerun")
+    assert watched.names["start"] == 100
+    assert list(watched.names["numbers"]) == [0, 1, 2]
+
+
+def test_what_else_a_cell_binds_or_changes_is_put_back(watched: Notebook) -> None:
+    watched.run("log = []; held = log")
+    watched.run("log.append(len(log)); extra = 1; g = (part for part in [1, 2])")
+    watched.run("extra = 2; log.append('later')")
+    watched.run("random.seed(0); x = random.random()")
+    watched.run("_ = next(g)")
+    state = random_state(watched)
+    watched.run("%ckpt undo --rerun")
+    assert list(watched.names["g"]) == [1, 2]
+    assert watched.names["log"] == [0, "later"]
+    assert watched.names["held"] is watched.names["log"]
+    assert watched.names["extra"] == 2
+    assert random_state(watched) == state
+
+
+def random_state(notebook: Notebook) -> Any:
+    return notebook.run("random.getstate()")
+
+
+def test_the_first_error_stops_and_leaves_the_point(watched: Notebook) -> None:
+    Path("gone").write_text("text")
+    watched.run("limit = [1]")
+    watched.run("g = (part for part in [1])")
+    watched.run("limit.append(len(limit)); file = open('gone', 'r+')")
+    failing = count_of(watched)
+    watched.run("later = [file.read(1), next(g)]")
+    Path("gone").unlink()
+    file, g = watched.names["file"], watched.names["g"]
+    done = watched.run("%ckpt undo --rerun")
+    assert [cell.number for cell in done.rerun.cells] == [failing - 1, failing]
+    assert "The last of these failed: FileNotFoundError" in said(done)
+    assert watched.names["limit"] == [1, 1]
+    assert "later" not in watched.names
+    assert (watched.names["file"], watched.names["g"]) == (file, g), "nothing is half made"
+    assert done.warns
+    assert watched.run("%ckpt redo").warns is False
+    assert watched.names["later"] == ["t", 1]
+    file.close()
+
+
+def test_an_untouched_object_stays_and_is_not_mentioned(watched: Notebook) -> None:
+    watched.run("g = (part for part in [1, 2])")
+    watched.run("a = 1")
+    g = watched.names["g"]
+    done = watched.run("%ckpt undo --rerun")
+    assert watched.names["g"] is g
+    assert not done.warns
+    assert done.rerun.cells == ()
+
+
+def test_redo_brings_back_the_very_object(watched: Notebook) -> None:
+    watched.run("g = (part for part in [1, 2])")
+    g = watched.names["g"]
+    watched.run("%ckpt undo")
+    assert "g" not in watched.names
+    done = watched.run("%ckpt redo")
+    assert watched.names["g"] is g
+    assert not done.warns
+
+
+def test_a_generator_that_a_cell_advanced_is_a_step(watched: Notebook) -> None:
+    watched.run("g = (part for part in range(9))")
+    watched.run("a = 1")
+    watched.run("_ = next(g)")
+    watched.run("%ckpt undo")
+    assert watched.names["a"] == 1, "undo took only the cell that advanced the generator"
+    watched.run("%ckpt undo")
+    assert "a" not in watched.names
+
+
+def test_another_unsavable_object_is_a_step(watched: Notebook) -> None:
+    watched.run("g = (part for part in [1])")
+    watched.run("g = (part for part in [2])")
+    assert "g could not be kept" in said(watched.run("%ckpt undo"))
+    watched.run("%ckpt redo")
+    watched.run("%ckpt undo --rerun")
+    assert list(watched.names["g"]) == [1]
+
+
+def test_a_held_lock_is_made_again(watched: Notebook) -> None:
+    watched.run("lock = threading.Lock()")
+    watched.run("_ = lock.acquire()")
+    watched.run("lock.release(); a = 1")
+    watched.run("%ckpt undo --rerun")
+    assert watched.names["lock"].locked()
+    assert "a" not in watched.names
+
+
+def test_a_new_kernel_makes_it_again(watched: Notebook) -> None:
+    watched.run("path = ':memory:'")
+    watched.run(DATABASE)
+    watched.run(TABLE)
+    point = watched.run("%ckpt history").points[0].id[:8]
+    watched.run("%ckpt auto off")
+    watched.run("%unload_ext nbckpt")
+    watched.run("del db, path")
+    watched.run("%load_ext nbckpt")
+    done = watched.run(f"%ckpt checkout {point}")
+    assert "db could not be kept: cells" in said(done)
+    watched.run(f"%ckpt checkout {point} --rerun")
+    assert tables(watched) == 1
+    assert watched.names["path"] == ":memory:"
+
+
+def test_what_was_there_before_auto_has_no_cell(notebook: Notebook) -> None:
+    notebook.run("g = (part for part in [1, 2])")
+    notebook.run("%ckpt auto on --budget 100000%")
+    notebook.run("a = 1")
+    notebook.run("_ = next(g)")
+    done = notebook.run("%ckpt undo --rerun")
+    assert "g could not be kept and stays as it is now: it is not known which cell made it" in said(done)
+    assert done.rerun.cells == ()
+
+
+def test_a_cell_with_a_password_is_not_run(watched: Notebook) -> None:
+    watched.run("url = 'https://me:secret@host/db'; g = (part for part in url)")
+    watched.run("_ = next(g)")
+    done = watched.run("%ckpt undo --rerun")
+    assert "contains a password, which is not kept" in said(done)
+    assert done.rerun.cells == ()
+    assert "secret" not in said(done)
+
+
+def test_objects_that_one_cell_makes_are_made_together(watched: Notebook) -> None:
+    watched.run("g = (part for part in range(9)); pair = [g]")
+    watched.run("_ = next(g)")
+    watched.run("%ckpt undo --rerun")
+    assert watched.names["pair"][0] is watched.names["g"]
+    assert next(watched.names["g"]) == 0
+
+
+def test_an_alias_is_made_after_its_object(watched: Notebook) -> None:
+    watched.run("g = (part for part in range(9))")
+    watched.run("h = g")
+    watched.run("_ = next(h)")
+    watched.run("%ckpt undo --rerun")
+    assert watched.names["h"] is watched.names["g"]
+    assert next(watched.names["g"]) == 0
+
+
+def test_cells_beyond_the_budget_run_again_together(watched: Notebook) -> None:
+    points = watched.shell.magics_manager.registry["CheckpointMagics"]._points_of(None)
+    former, points._spent = points._spent, _Never()
+    watched.run("start = 7")
+    watched.run("g = (start + part for part in range(3))")
+    points._spent = former
+    watched.run("a = 1")
+    watched.run("_ = next(g)")
+    watched.run("%ckpt undo --rerun")
+    assert list(watched.names["g"]) == [7, 8, 9]
+
+
+class _Never:
+    """A budget that is used up."""
+
+    def add(self, *_: float) -> None:
+        pass
+
+    def allows(self, *_: float) -> bool:
+        return False
+
+
+def test_a_cell_that_travels_is_refused_while_it_runs_again(watched: Notebook) -> None:
+    watched.run("a = 1")
+    Path("go").touch()
+    Path("go").unlink()
+    watched.run("if pathlib.Path('go').exists():\n    %ckpt undo\ng = (part for part in [1, 2])")
+    watched.run("_ = next(g)")
+    Path("go").touch()
+    done = watched.run("%ckpt undo --rerun")
+    assert "cannot go to another point" in done.rerun.error
+    assert list(watched.names["g"]) == [2]
+    assert watched.names["a"] == 1
+
+
+def test_rerun_without_auto_is_refused(notebook: Notebook) -> None:
+    assert "undo takes --rerun only while auto is on" in notebook.error("%ckpt undo --rerun")
