@@ -10,7 +10,20 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks import cells, far, histories, kept, many, report, small, starts, syncs, trials, unwritten
+from benchmarks import (
+    cells,
+    far,
+    histories,
+    kept,
+    many,
+    report,
+    small,
+    starts,
+    syncs,
+    travel,
+    trials,
+    unwritten,
+)
 from benchmarks.peers import HERE, OWN, PEERS, RUNNERS, SYNCERS, InstallError, install, interpreter
 from benchmarks.suite import OURS, Suite
 
@@ -18,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _PARTS = (
-    *("starts", "history", "arrays", "mixed", "memory", "small", "unwritten", "kept", "far", "trials"),
-    *("many", "sync"),
+    *("starts", "history", "arrays", "mixed", "memory", "small", "unwritten", "kept", "travel", "far"),
+    *("trials", "many", "sync"),
 )
 _QUICK_MIB = 64
 _REST_S = 3.0
@@ -52,6 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             kept.measure(suite.measured, folder, options.rounds, size // 4, _say)
         if "unwritten" in options.only:
             unwritten.measure(suite.measured, folder, options.rounds, size, _say)
+        if "travel" in options.only:
+            travel.measure(suite.measured, folder, options.rounds, size, _say)
         if "far" in options.only:
             far.measure(suite.measured, folder, options.rounds, _say)
         if "trials" in options.only:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +18,14 @@ from benchmarks.kept import PLAIN
 from benchmarks.kept import WORKLOAD as KEPT
 from benchmarks.many import WORKLOAD as MANY_TRIALS
 from benchmarks.peers import RUNNERS
+from benchmarks.rows import Row, ratios
 from benchmarks.small import ALONE, WITHOUT
 from benchmarks.small import WORKLOAD as SMALL
 from benchmarks.starts import IPYTHON
 from benchmarks.starts import WORKLOAD as STARTS
 from benchmarks.suite import HASH, HASH_TWO, OURS, WRITE, Measured
 from benchmarks.syncs import WORKLOAD as SYNC
+from benchmarks.travel import travel_rows
 from benchmarks.trials import WORKLOAD
 from benchmarks.unwritten import FLOOR, HASHING
 from benchmarks.unwritten import WORKLOAD as UNWRITTEN
@@ -52,36 +54,6 @@ _UNWRITTEN = {"again": ("nothing written", 8.0), "changed": ("1 % of one array w
 _TASKS = {"save": "save", "again": "save again", "changed": "1 % changed", "restore": "restore"}
 
 
-@dataclass(frozen=True)
-class Row:
-    """One budget and its measurement.
-
-    Attributes:
-        label: The measured action.
-        against: The quantity that the value is divided by, or the unit of the value.
-        value: The median over the rounds, or None if it was not measured.
-        low: The minimum over the rounds.
-        high: The maximum over the rounds.
-        budget: The maximum that the budget allows.
-        note: A further note.
-    """
-
-    label: str
-    against: str
-    value: float | None
-    low: float | None
-    high: float | None
-    budget: float
-    note: str = ""
-
-    @property
-    def verdict(self) -> str:
-        """Whether the budget holds."""
-        if self.value is None:
-            return "not measured"
-        return "holds" if self.value <= self.budget else "MISSES"
-
-
 def rows(measured: Measured, parts: Sequence[str]) -> list[Row]:
     """Return the rows of the budgets of some parts, in a fixed order."""
     made = {
@@ -93,6 +65,7 @@ def rows(measured: Measured, parts: Sequence[str]) -> list[Row]:
         "small": _small_rows,
         "unwritten": _unwritten_rows,
         "kept": _kept_rows,
+        "travel": travel_rows,
         "far": _far_rows,
         "trials": _trial_rows,
         "many": _many_rows,
@@ -161,18 +134,18 @@ def _array_rows(measured: Measured) -> list[Row]:
     write, one, two = (measured.seconds.get(("arrays", name, "save"), []) for name in (WRITE, HASH, HASH_TWO))
 
     def hashes(label: str, samples: list[float], budget: float) -> Row:
-        both = _row("", "", _ratios(samples, two), 0)
+        both = Row.of("", "", ratios(samples, two), 0)
         note = f"{_number(both.value)} of a pass on two threads"
-        return _row(label, "a BLAKE3 pass", _ratios(samples, one), budget, note)
+        return Row.of(label, "a BLAKE3 pass", ratios(samples, one), budget, note)
 
     return [
-        _row("save arrays, durable", "write + fsync", _ratios(ours["save"], write), 1.2),
+        Row.of("save arrays, durable", "write + fsync", ratios(ours["save"], write), 1.2),
         _fastest_peer(measured),
         hashes("save again, nothing changed", ours["again"], 1.3),
         hashes("save again, 1 % of one array changed", ours["changed"], 1.5),
-        _row("- bytes that it adds", "bytes changed", measured.growth.get("arrays", []), 2),
+        Row.of("- bytes that it adds", "bytes changed", measured.growth.get("arrays", []), 2),
         hashes("restore arrays, verified", restored, 1.3),
-        _row("restore arrays, lazily", "ms", lazily, _LAZY_MS),
+        Row.of("restore arrays, lazily", "ms", lazily, _LAZY_MS),
     ]
 
 
@@ -184,9 +157,9 @@ def _fastest_peer(measured: Measured) -> Row:
         if workload == "arrays" and task == "save" and name not in {OURS, WRITE, HASH, HASH_TWO}
     }
     if not peers:
-        return _row("- no peer faster", "no peer here", [], 1)
+        return Row.of("- no peer faster", "no peer here", [], 1)
     fastest = min(peers, key=lambda name: median(peers[name]))
-    return _row("- no peer faster", fastest, _ratios(ours, peers[fastest]), 1)
+    return Row.of("- no peer faster", fastest, ratios(ours, peers[fastest]), 1)
 
 
 def _mixed_rows(measured: Measured) -> list[Row]:
@@ -194,13 +167,15 @@ def _mixed_rows(measured: Measured) -> list[Row]:
         ("cloudpickle", "save", 0.75),
         ("cloudpickle", "restore", 0.5),
         ("kishu", "save", 1 / 30),
+        ("kishu", "changed", 1 / 500),
         ("kishu", "restore", 1 / 30),
     )
     lines = []
     for peer, task, budget in budgets:
         ours, theirs = (measured.seconds.get(("mixed", name, task), []) for name in (OURS, peer))
         against = f"{peer} + fsync" if (peer, task) == ("cloudpickle", "save") else peer
-        lines.append(_row(f"{task} the mixed namespace", against, _ratios(ours, theirs), budget))
+        label = "save 1 % changed of" if task == "changed" else task
+        lines.append(Row.of(f"{label} the mixed namespace", against, ratios(ours, theirs), budget))
     return lines
 
 
@@ -209,7 +184,7 @@ def _memory_rows(measured: Measured) -> list[Row]:
     for workload in ("arrays", "mixed"):
         for task in ("save", "restore"):
             samples = [peak / MIB for peak in measured.memory.get((workload, task), [])]
-            lines.append(_row(f"peak memory above the {workload}, {task}", "MiB", samples, _MEMORY_MIB))
+            lines.append(Row.of(f"peak memory above the {workload}, {task}", "MiB", samples, _MEMORY_MIB))
     return lines
 
 
@@ -217,11 +192,11 @@ def _start_rows(measured: Measured) -> list[Row]:
     def samples(name: str, task: str) -> list[float]:
         return measured.seconds.get((STARTS, name, task), [])
 
-    loading = _ratios(samples(OURS, "load_ext"), samples(IPYTHON, "import"))
-    listing = _ratios(samples(OURS, "ls"), samples(IPYTHON, "process"))
+    loading = ratios(samples(OURS, "load_ext"), samples(IPYTHON, "import"))
+    listing = ratios(samples(OURS, "ls"), samples(IPYTHON, "process"))
     return [
-        _row("%load_ext nbckpt", "import of IPython", loading, 0.3),
-        _row("nbckpt ls", "a process that imports IPython", listing, 2),
+        Row.of("%load_ext nbckpt", "import of IPython", loading, 0.3),
+        Row.of("nbckpt ls", "a process that imports IPython", listing, 2),
     ]
 
 
@@ -229,20 +204,20 @@ def _small_rows(measured: Measured) -> list[Row]:
     lines = []
     for step in ("save", "restore"):
         ours, alone = (measured.seconds.get((SMALL, name, step), []) for name in (OURS, ALONE))
-        lines.append(_row(f"{step} 5,000 small variables", "cloudpickle for each", _ratios(ours, alone), 8))
+        lines.append(Row.of(f"{step} 5,000 small variables", "cloudpickle for each", ratios(ours, alone), 8))
     kept, bare = (measured.seconds.get((SMALL, name, "provenance"), []) for name in (OURS, WITHOUT))
-    lines.append(_row("a small save with provenance", "without it", _ratios(kept, bare), 2))
+    lines.append(Row.of("a small save with provenance", "without it", ratios(kept, bare), 2))
     for task, label in {"provenance": "a save", "start": "a trial's start"}.items():
         kept, bare = (measured.seconds.get((SMALL, name, task), []) for name in (OURS, WITHOUT))
         added = [(one - two) / _MS for one, two in zip(kept, bare, strict=True)]
-        lines.append(_row(f"- provenance adds to {label}", "ms", added, _PROVENANCE_MS))
+        lines.append(Row.of(f"- provenance adds to {label}", "ms", added, _PROVENANCE_MS))
     return lines
 
 
 def _far_rows(measured: Measured) -> list[Row]:
     ours, in_a_row = (measured.seconds.get((FAR, name, "restore"), []) for name in (OURS, IN_A_ROW))
-    ratios = _ratios(ours, in_a_row)
-    return [_row("restore 256 MiB, 50 ms for each answer", "the answers in a row", ratios, 0.6)]
+    label = "restore 256 MiB, 50 ms for each answer"
+    return [Row.of(label, "the answers in a row", ratios(ours, in_a_row), 0.6)]
 
 
 def _history_rows(measured: Measured) -> list[Row]:
@@ -250,10 +225,10 @@ def _history_rows(measured: Measured) -> list[Row]:
         return measured.seconds.get((HISTORY, OURS, task), [])
 
     return [
-        _row(
+        Row.of(
             f"{task} by name, {MANY:,} versions",
             f"with {FEW}",
-            _ratios(samples(f"{task}, many"), samples(f"{task}, few")),
+            ratios(samples(f"{task}, many"), samples(f"{task}, few")),
             budget,
         )
         for task, budget in _HISTORY.items()
@@ -268,8 +243,8 @@ def _unwritten_rows(measured: Measured) -> list[Row]:
         )
         action, note = f"save again, {written}", f"{median(ours) / _MS:.1f} ms" if ours else ""
         rows += [
-            _row(action, "the new bytes, durable", _ratios(ours, floor), most, note),
-            _row(action, "without the page record", _ratios(ours, hashing), 0.2),
+            Row.of(action, "the new bytes, durable", ratios(ours, floor), most, note),
+            Row.of(action, "without the page record", ratios(ours, hashing), 0.2),
         ]
     return rows
 
@@ -277,7 +252,7 @@ def _unwritten_rows(measured: Measured) -> list[Row]:
 def _kept_rows(measured: Measured) -> list[Row]:
     ours, plain = (measured.seconds.get((KEPT, name, "restore"), []) for name in (OURS, PLAIN))
     note = f"{median(ours) / _MS:.0f} ms" if ours else ""
-    return [_row("restore a kept cell", "a restore of the same", _ratios(ours, plain), 1.3, note)]
+    return [Row.of("restore a kept cell", "a restore of the same", ratios(ours, plain), 1.3, note)]
 
 
 def _many_rows(measured: Measured) -> list[Row]:
@@ -285,12 +260,12 @@ def _many_rows(measured: Measured) -> list[Row]:
         return measured.seconds.get((MANY_TRIALS, OURS, task), [])
 
     listed = [
-        _row(f"{label}, many trials", "reading their summaries", _ratios(samples(task), samples("read")), 3.0)
+        Row.of(f"{label}, many trials", "reading the summaries", ratios(samples(task), samples("read")), 3.0)
         for task, label in _MANY.items()
     ]
     late, early = samples("report, late"), samples("report, early")
     note = f"{median(late) / _US:.1f} us" if late else ""
-    return [*listed, _row("a report of 20 metrics, the last", "the first", _ratios(late, early), 1.2, note)]
+    return [*listed, Row.of("a report of 20 metrics, the last", "the first", ratios(late, early), 1.2, note)]
 
 
 def _trial_rows(measured: Measured) -> list[Row]:
@@ -300,22 +275,22 @@ def _trial_rows(measured: Measured) -> list[Row]:
     report, process, trial = (samples(OURS, task) for task in ("report", "report, process", "trial"))
     tracked = samples(OURS, "tracked")
     pairs = list(zip(samples(OURS, "tracked, 11 metrics"), tracked, strict=True))
-    switches = _row("", "", samples(OURS, "switches", _US), 0)
-    sync = _row("", "", samples(OURS, "sync", _MS), 0)
+    switches = Row.of("", "", samples(OURS, "switches", _US), 0)
+    sync = Row.of("", "", samples(OURS, "sync", _MS), 0)
     bare = f"a hand-over to another thread alone: {_number(switches.value)} us"
     trials, synced = (
         "1,000 trials of an empty function",
         f"one line and fsync alone: {_number(sync.value)} ms",
     )
     return [
-        _row("report(), thread", "Ray Tune 1.0.0", _ratios(report, samples(_TUNE_1, "report")), 0.5),
-        _row("- journal line included", "us", samples(OURS, "report", _US), _REPORT_US, bare),
-        _row("- no peer faster", "Ray Tune", _ratios(report, samples(_TUNE, "report")), 1),
-        _row("report() of a tracked loop", "report(), thread", _ratios(tracked, report), 1.1),
-        _row("- each further metric", "us", [(one - two) / 10 / _US for one, two in pairs], _METRIC_US),
-        _row("report(), process", "Ray Tune", _ratios(process, samples(_TUNE, "report")), 1),
-        _row(trials, "ms each", samples(OURS, "trial", _MS), _TRIAL_MS, synced),
-        _row("- no peer faster", "Ray Tune", _ratios(trial, samples(_TUNE, "trial")), 1),
+        Row.of("report(), thread", "Ray Tune 1.0.0", ratios(report, samples(_TUNE_1, "report")), 0.5),
+        Row.of("- journal line included", "us", samples(OURS, "report", _US), _REPORT_US, bare),
+        Row.of("- no peer faster", "Ray Tune", ratios(report, samples(_TUNE, "report")), 1),
+        Row.of("report() of a tracked loop", "report(), thread", ratios(tracked, report), 1.1),
+        Row.of("- each further metric", "us", [(one - two) / 10 / _US for one, two in pairs], _METRIC_US),
+        Row.of("report(), process", "Ray Tune", ratios(process, samples(_TUNE, "report")), 1),
+        Row.of(trials, "ms each", samples(OURS, "trial", _MS), _TRIAL_MS, synced),
+        Row.of("- no peer faster", "Ray Tune", ratios(trial, samples(_TUNE, "trial")), 1),
     ]
 
 
@@ -325,23 +300,12 @@ def _sync_rows(measured: Measured) -> list[Row]:
 
     again = measured.traffic.get((SYNC, OURS, "files again"))
     uploads, listings = ([], []) if again is None else ([again.uploads], [again.listings])
-    ratios = _ratios(samples(OURS, "files again"), samples("awscli", "files again"))
+    ours, theirs = samples(OURS, "files again"), samples("awscli", "files again")
     return [
-        _row("second sync of unchanged small files", "uploads", uploads, 0),
-        _row("- one listing", "listings", listings, 1),
-        _row("- no peer faster", "aws s3 sync", ratios, 1),
+        Row.of("second sync of unchanged small files", "uploads", uploads, 0),
+        Row.of("- one listing", "listings", listings, 1),
+        Row.of("- no peer faster", "aws s3 sync", ratios(ours, theirs), 1),
     ]
-
-
-def _row(label: str, against: str, samples: Sequence[float], budget: float, note: str = "") -> Row:
-    if not samples:
-        return Row(label, against, None, None, None, budget)
-    return Row(label, against, median(samples), min(samples), max(samples), budget, note)
-
-
-def _ratios(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
-    """Return one ratio per round, so that each compares measurements made close together in time."""
-    return [a / b for a, b in zip(ours, theirs, strict=False)]
 
 
 def _seconds_tables(measured: Measured) -> list[str]:

@@ -60,13 +60,14 @@ def _timed(folder: Path, *words: str) -> float:
     return time.perf_counter() - began
 
 
-def run_python(folder: Path, *words: str) -> str:
-    """Run Python in a folder and return its output."""
+def run_python(folder: Path, *words: str, **variables: str) -> str:
+    """Run Python in a folder, with more environment variables, and return its output."""
     environment = os.environ | {
         "PYTHONPATH": str(REPOSITORY),
         "IPYTHONDIR": str(folder),
         "PYTHONDONTWRITEBYTECODE": "",
         "PYTHONPYCACHEPREFIX": str(folder / "bytecode"),
+        **variables,
     }
     done = subprocess.run(
         [sys.executable, *words], cwd=folder, env=environment, capture_output=True, text=True, check=True

@@ -62,7 +62,7 @@ def measure(measured: Measured, folder: Path, rounds: int, size_mib: int, say: C
             del os.environ[_SWITCH]
             manifest = tracker.history.raw(tracker.find("latest"))
             for task, data in (("again", manifest), ("changed", bytes(part * 8))):
-                _add(measured, FLOOR, task, lambda data=data: _write(data, folder / "floor"))
+                _add(measured, FLOOR, task, lambda data=data: write(data, folder / "floor"))
 
 
 def _add(measured: Measured, contender: str, task: str, work: Callable[[], object]) -> None:
@@ -71,7 +71,8 @@ def _add(measured: Measured, contender: str, task: str, work: Callable[[], objec
     measured.seconds[WORKLOAD, contender, task].append(time.perf_counter() - began)
 
 
-def _write(data: bytes, file: Path) -> None:
+def write(data: bytes, file: Path) -> None:
+    """Write a file so that it survives a power cut."""
     file.unlink(missing_ok=True)
     with file.open("wb") as opened:
         opened.write(data)
