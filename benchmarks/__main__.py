@@ -66,7 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if "unwritten" in options.only:
             unwritten.measure(suite.measured, folder, options.rounds, size, _say)
         if "travel" in options.only:
-            travel.measure(suite.measured, folder, options.rounds, size, _say)
+            sizes = size, travel.QUICK_ROUNDS if options.quick else travel.ROUNDS
+            travel.measure(suite.measured, folder, options.rounds, sizes, _say)
         if "far" in options.only:
             far.measure(suite.measured, folder, options.rounds, _say)
         if "trials" in options.only:

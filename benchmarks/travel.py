@@ -27,7 +27,8 @@ WORKLOAD = "travel"
 HASHING, FLOOR, WITHOUT = "nbckpt, hashing", "written durably", "without auto"
 NOTEBOOKS = Path(__file__).parent / "notebooks"
 
-_NOTEBOOK_ROUNDS = 3
+ROUNDS, QUICK_ROUNDS = 3, 1
+"""How often each notebook is run, with auto and without."""
 _SWITCH = "NBCKPT_PAGE_RECORD"
 _LABELS = {"small": "a small cell beside large arrays", "changed": "1 % of a large array changed"}
 _PAUSE_MS, _DURABLE_MS = {"small": 2.0, "changed": 5.0}, {"small": 5.0, "changed": 25.0}
@@ -137,16 +138,20 @@ print(json.dumps(size))
 """
 
 
-def measure(measured: Measured, folder: Path, rounds: int, size_mib: int, say: Callable[[str], None]) -> None:
+def measure(
+    measured: Measured, folder: Path, rounds: int, sizes: tuple[int, int], say: Callable[[str], None]
+) -> None:
     """Measure what points after cells take, and add the times to *measured*.
 
     Args:
         measured: The measurements so far.
         folder: A folder on the disk to measure; files made in it are removed again.
         rounds: The number of rounds.
-        size_mib: The size of the four arrays beside the cells. The array that changes has half of it.
+        sizes: The size of the four arrays beside the cells, in MiB; the array that changes has half of it.
+            And how often each notebook is run.
         say: Called with messages about the progress.
     """
+    size_mib, sessions = sizes
     for contender, record in ((OURS, "1"), (HASHING, "0")):
         say(f"{WORKLOAD}: cells, {contender}")
         seconds = _run(folder, _CELLS, str(rounds), str(size_mib), record=record, store=f"travel-{record}")
@@ -163,7 +168,7 @@ def measure(measured: Measured, folder: Path, rounds: int, size_mib: int, say: C
         measured.seconds[WORKLOAD, name, "loop"] += seconds[switch]
     for notebook in sorted(NOTEBOOKS.glob("*.ipynb")):
         say(f"{WORKLOAD}: {notebook.stem}")
-        _measure_notebook(measured, folder, min(rounds, _NOTEBOOK_ROUNDS), notebook)
+        _measure_notebook(measured, folder, sessions, notebook)
 
 
 def _run(folder: Path, program: str, *words: str, record: str = "1", store: str = "travel") -> Any:

@@ -23,7 +23,7 @@ from nbckpt.notebook import completer
 from nbckpt.notebook.cells import CellCache, run_again
 from nbckpt.notebook.fate import fate
 from nbckpt.notebook.live import Live
-from nbckpt.notebook.points import CellWatch, show_last_state
+from nbckpt.notebook.points import CellWatch, show_last_state, tell_off
 from nbckpt.notebook.progress import DELAY_S, ProgressLine
 from nbckpt.notebook.tokenize import split
 from nbckpt.render import Result, visible
@@ -259,6 +259,10 @@ class CheckpointMagics(Magics):
         if self._panel is not None:
             self._panel.look_again()
 
+    def tell_off(self) -> None:
+        """Say that points are made no more, if they were made until now."""
+        tell_off(self._points.get(None))
+
     def _close_panel(self) -> None:
         if self._panel is not None:
             self._panel.close()
@@ -319,7 +323,7 @@ def panel(tab: str = "checkpoints") -> None:
 
 
 def load(shell: InteractiveShell) -> None:
-    """Register the magic and its completion. Loading again resets both."""
+    """Register the magic and its completion. Loading again resets both, and turns auto off."""
     unload(shell)
     magics = CheckpointMagics(shell)
     shell.register_magics(magics)
@@ -332,6 +336,7 @@ def unload(shell: InteractiveShell) -> None:
     """Unregister the magic and its completion."""
     magics = shell.magics_manager.registry.pop(CheckpointMagics.__name__, None)
     if isinstance(magics, CheckpointMagics):
+        magics.tell_off()
         magics.close()
     for kind in ("line", "cell"):
         shell.magics_manager.magics[kind].pop("ckpt", None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -18,9 +19,12 @@ from nbckpt.settings import Settings
 
 if TYPE_CHECKING:
     from nbckpt.cells.analysis import Touched
-    from nbckpt.core.history import History
     from nbckpt.timeline.auto import Auto
     from nbckpt.tracker import Tracker
+
+
+_MOST_READ = 50
+"""How many of the newest points are read to find one of this notebook."""
 
 
 class CellWatch:
@@ -80,27 +84,41 @@ class CellWatch:
 
 
 def show_last_state(shell: InteractiveShell, tracker: Callable[[], Tracker]) -> None:
-    """Print a line about the last point of this folder, if no variable is bound yet."""
+    """Print a line about the last point of this notebook, if no variable is bound yet."""
     bound = {name for name in shell.user_ns if not name.startswith("_")} - shell.user_ns_hidden.keys()
     if not bound and Path(Settings.load().store, "points").is_dir():
         with suppress(NbckptError, OSError):  # loading must not fail; `%ckpt ls` tells what is wrong
-            if line := _last_state(tracker().history):
+            if line := _last_state(tracker()):
                 print(line)  # noqa: T201
 
 
-def _last_state(history: History) -> str:
-    """Return a line about the newest state, if it is a point. If a save came later, its cell has shown it."""
-    from nbckpt.core.environment import NAMES
+def _last_state(tracker: Tracker) -> str:
+    """Return a line about the newest state, if it is a point. If a save came later, its cell has shown it.
+
+    It names the point: `%ckpt auto on` makes a newer one, of an empty namespace.
+    """
+    from nbckpt.core.references import SHORT
     from nbckpt.render import count
 
-    newest = history.resolve("latest")
-    if newest.kind != "points":
-        return ""
-    manifest = history.read(newest)
-    names = [value.name for value in manifest.values if value.name not in NAMES]
-    made, today = datetime.fromisoformat(manifest.created_at).astimezone(), datetime.now().astimezone().date()
-    when = made.strftime("%H:%M" if made.date() == today else "%Y-%m-%d %H:%M")
-    return f"State of {when}, {count(len(names), 'variable')}: %ckpt restore latest"
+    history = tracker.history
+    newest = history.living(("checkpoints", "points"))[:_MOST_READ]
+    for entry in itertools.takewhile(lambda entry: entry.kind == "points", newest):
+        manifest = history.read(entry)
+        names = [value.name for value in manifest.values if value.name.isidentifier()]
+        is_ours = manifest.provenance.get("notebook", "") == (tracker.settings.notebook or "")
+        if names and is_ours and history.trusted(manifest):
+            made = datetime.fromisoformat(manifest.created_at).astimezone()
+            is_today = made.date() == datetime.now().astimezone().date()
+            when = made.strftime("%H:%M" if is_today else "%Y-%m-%d %H:%M")
+            variables = count(len(names), "variable")
+            return f"State of {when}, {variables}: %ckpt restore {manifest.id[:SHORT]}"
+    return ""
+
+
+def tell_off(points: Auto | None) -> None:
+    """Say that points are made no more, if they were made until now."""
+    if points is not None and points.limits is not None:
+        _say("auto is off, because the extension was unloaded. Once it is loaded again: %ckpt auto on")
 
 
 def _say(text: str) -> None:

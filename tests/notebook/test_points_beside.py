@@ -1,0 +1,123 @@
+"""%ckpt auto beside what else goes on: trials, a push, a pull, gc, removals, a reload, a reset."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from IPython.utils.capture import capture_output
+
+from nbckpt.store import LocalStore
+from nbckpt.tracker import Tracker
+from notebook.conftest import Notebook
+
+ON = "%ckpt auto on --budget 100000%"
+TRIAL = """
+import threading
+import nbckpt
+go = threading.Event()
+def train(config):
+    go.wait(60)
+    nbckpt.report(loss=1.0)
+"""
+
+
+@pytest.fixture
+def watched(notebook: Notebook) -> Notebook:
+    notebook.run(ON)
+    return notebook
+
+
+def test_cells_beside_a_running_trial_are_undone(watched: Notebook) -> None:
+    watched.run(TRIAL)
+    watched.run("experiment = nbckpt.run(train, name='beside', executor='thread')")
+    watched.run("a = [1]; alias = a")
+    watched.run("alias.append(2)")
+    watched.run("%ckpt undo")
+    assert watched.names["a"] == [1]
+    watched.run("%ckpt redo")
+    assert watched.names["a"] == [1, 2]
+    watched.run("go.set(); experiment.wait()")
+    assert "1 done" in str(watched.run("%ckpt trials beside"))
+
+
+def test_a_save_is_pushed_without_points_and_undone_elsewhere(
+    watched: Notebook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched.run("a = [1]; h = {'a': a}")
+    watched.run("a.append(2)")
+    watched.run("%ckpt save second")
+    watched.run(f"%ckpt push {tmp_path / 'copy'}")
+    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "there"))
+    watched.run("del a, h")
+    watched.run("%reload_ext nbckpt")
+    watched.run(f"{ON} --keep 3")
+    watched.run("b = 1")
+    watched.run(f"%ckpt pull {tmp_path / 'copy'}")
+    watched.run("b = 2")
+    watched.run("%ckpt checkout second")
+    assert watched.names["a"] == [1, 2]
+    assert watched.names["h"]["a"] is watched.names["a"]
+    assert "b" not in watched.names
+    first = next(point for point in watched.run("%ckpt history").points if "b" in point.changed)
+    watched.run(f"%ckpt checkout {first.id[:8]}")
+    assert (watched.names.get("a"), watched.names["b"]) == (None, 2)
+
+
+def test_gc_and_a_push_between_cells_take_nothing_away(watched: Notebook, tmp_path: Path) -> None:
+    watched.run("%ckpt auto on --budget 100000% --keep 3")
+    watched.run("import random")
+    for number in range(8):
+        watched.run(f"a = random.Random({number}).randbytes(100_000)")
+        watched.run("%ckpt gc")
+        watched.run(f"%ckpt push {tmp_path / 'copy'}")
+    values = [watched.names["a"]]
+    for _ in range(2):
+        watched.run("%ckpt undo")
+        values.append(watched.names["a"])
+    assert len(set(values)) == 3
+    assert "Everything verified" in str(watched.run("%ckpt verify"))
+
+
+def test_a_store_that_was_deleted_is_made_again(watched: Notebook, tmp_path: Path) -> None:
+    watched.run("a = [1]")
+    shutil.rmtree(tmp_path / ".nbckpt")
+    with capture_output():  # it may be said, but the cell is not lost
+        watched.run("a.append(2)")
+    with capture_output():
+        watched.run("a.append(3)")
+    assert watched.names["a"] == [1, 2, 3]
+    names: dict[str, object] = {}
+    Tracker(LocalStore(tmp_path / ".nbckpt")).restore("latest", names)
+    assert names["a"] == [1, 2, 3]
+
+
+def test_a_reload_says_that_auto_is_off(watched: Notebook) -> None:
+    with capture_output() as shown:
+        watched.run("%reload_ext nbckpt")
+    assert "auto is off" in shown.stderr
+    with capture_output() as shown:
+        watched.run("%reload_ext nbckpt")
+    assert "auto" not in shown.stderr
+
+
+def test_a_reset_of_the_namespace_is_undone(watched: Notebook) -> None:
+    watched.run("a = [1]; h = {'a': a}")
+    watched.run("%reset -f")
+    assert "a" not in watched.names
+    watched.run("%ckpt undo")
+    assert watched.names["a"] == [1]
+    assert watched.names["h"]["a"] is watched.names["a"]
+
+
+def test_a_stranger_s_state_is_not_offered(
+    watched: Notebook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched.run("a = [1]")
+    monkeypatch.setenv("NBCKPT_SECRET_FILE", str(tmp_path / "other" / "secret"))
+    watched.run("%ckpt auto off")
+    watched.run("%reset -f")
+    with capture_output() as shown:
+        watched.run("%reload_ext nbckpt")
+    assert "State of" not in shown.stdout
