@@ -259,10 +259,6 @@ class CheckpointMagics(Magics):
         if self._panel is not None:
             self._panel.look_again()
 
-    def tell_off(self) -> None:
-        """Say that points are made no more, if they were made until now."""
-        tell_off(self._points.get(None))
-
     def _close_panel(self) -> None:
         if self._panel is not None:
             self._panel.close()
@@ -276,6 +272,7 @@ class CheckpointMagics(Magics):
         for event, callback in (("pre_run_cell", self._begun), ("post_run_cell", self._ended)):
             if callback in self.shell.events.callbacks[event]:
                 self.shell.events.unregister(event, callback)
+        tell_off(self._points.get(None))
         for points in self._points.values():
             points.turn_off()
         for tracker, auto in self._trackers.values():
@@ -336,7 +333,6 @@ def unload(shell: InteractiveShell) -> None:
     """Unregister the magic and its completion."""
     magics = shell.magics_manager.registry.pop(CheckpointMagics.__name__, None)
     if isinstance(magics, CheckpointMagics):
-        magics.tell_off()
         magics.close()
     for kind in ("line", "cell"):
         shell.magics_manager.magics[kind].pop("ckpt", None)
