@@ -5,13 +5,14 @@ from __future__ import annotations
 import html
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from nbckpt.errors import TrialError, UsageError
-from nbckpt.render import Page
+from nbckpt.render import Hint, Page
 from nbckpt.render.sparkline import blocks, svg
 from nbckpt.trials import Experiment, Status, Trial
 from nbckpt.trials.checkpoints.record import Record
@@ -316,6 +317,20 @@ def test_an_interrupted_trial_is_noted_with_the_resume_command(made: Made) -> No
     assert made.rows()[0]["status"] == "interrupted"
     assert page.headline == "e: 2 trials, 1 interrupted, 1 done"
     assert page.notes == ("t0 was interrupted. Resume: %ckpt resume e",)
+
+
+def test_an_interrupted_loop_is_noted_with_its_call(made: Made) -> None:
+    made.trial({"loss": 1}, end=False)
+    runner = made.experiment._runner
+    runner.spec = replace(runner.spec, executor="cell")
+    call = "nbckpt.track('e', resume=True)"
+    assert made.page().notes == (f"t0 was interrupted. Resume: {call}",)
+    assert made.page().hints == (Hint("Resume", call),)
+
+
+def test_the_hint_at_the_best_trial_knows_what_is_good(made: Made) -> None:
+    made.trial({"acc": 1})
+    assert made.page().hints[0] == Hint("Best trial", "%ckpt best e --metric acc --mode max")
 
 
 def test_an_error_shows_its_last_line_and_unfolds_its_traceback(made: Made) -> None:

@@ -19,7 +19,15 @@ from nbckpt.trials.views.data import ExperimentData, experiment_data
 from nbckpt.trials.views.eta import Progress, progress, typical
 from nbckpt.trials.views.fields import matching
 from nbckpt.trials.views.formats import shown_value, tail
-from nbckpt.trials.views.metrics import as_media, by_metric, flat_config, inferred, metric_cell, varying
+from nbckpt.trials.views.metrics import (
+    as_media,
+    by_metric,
+    flat_config,
+    inferred,
+    likely_mode,
+    metric_cell,
+    varying,
+)
 from nbckpt.trials.views.statuses import (
     FAILED,
     INTERRUPTED,
@@ -270,7 +278,7 @@ def _notes(experiment: ExperimentView, states: Mapping[str, str]) -> Iterator[st
     if interrupted:
         names = ", ".join(interrupted[:8]) + (", …" if len(interrupted) > 8 else "")
         verb = "was" if len(interrupted) == 1 else "were"
-        yield f"{names} {verb} interrupted. Resume: %ckpt resume {experiment.name}"
+        yield f"{names} {verb} interrupted. Resume: {_resume(experiment)}"
     damaged = [trial for trial in experiment.trials if trial.damage]
     yield from (f"{trial.id}: {trial.damage}" for trial in damaged[:_MOST_ERRORS])
     if len(damaged) > _MOST_ERRORS:
@@ -298,18 +306,23 @@ def _hints(experiment: ExperimentView, states: Mapping[str, str]) -> tuple[Hint,
     details = Hint("Details", f"%ckpt show {name}/t0")
     if experiment.running or by_state.keys() & {RUNNING, PENDING}:  # or another process runs it
         return Hint("Pause", f"%ckpt pause {name}"), Hint("Stop", f"%ckpt stop {name}"), details
-    is_loop = experiment.spec.executor == LOOP
     if by_state.keys() & {INTERRUPTED, PAUSED}:
-        resume = f"nbckpt.track({name!r}, resume=True)" if is_loop else f"%ckpt resume {name}"
-        return (Hint("Resume", resume),)
+        return (Hint("Resume", _resume(experiment)),)
     if failed := by_state.get(FAILED):
-        if is_loop:
+        if experiment.spec.executor == LOOP:
             return (Hint("Details", f"%ckpt show {name}/{failed}"),)
         again = Hint("Retry failed trials", f"%ckpt resume {name} --errored")
         return again, Hint("Details", f"%ckpt show {name}/{failed}")
-    spec, metric = experiment.spec, next(iter(inferred(experiment.trials)), "")
-    options = "" if spec.metric and spec.mode else f" --metric {metric} --mode min"
+    spec = experiment.spec
+    metric = spec.metric or next(iter(inferred(experiment.trials)), "")
+    options = "" if spec.metric and spec.mode else f" --metric {metric} --mode {likely_mode(metric) or 'min'}"
     return (Hint("Best trial", f"%ckpt best {name}{options}"), details) if metric else ()
+
+
+def _resume(experiment: ExperimentView) -> str:
+    """Return what continues the trials: a command, or the call before a loop of the user's own."""
+    is_loop = experiment.spec.executor == LOOP
+    return f"nbckpt.track({experiment.name!r}, resume=True)" if is_loop else f"%ckpt resume {experiment.name}"
 
 
 def _all_numbers(configs: Iterable[Mapping[str, Any]], key: str) -> bool:
