@@ -185,6 +185,8 @@ def history(session: Session, *, most: Number = 50) -> History:
     Args:
         most: Show the newest N points; 0 for all.
     """
+    if session.points is not None:
+        session.points.settle()
     timeline = session.points.timeline if session.points is not None else None
     here = timeline.here.manifest.id if timeline is not None and timeline.here else ""
     every = Points(session.tracker.history).linked(here)

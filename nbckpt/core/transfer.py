@@ -163,21 +163,38 @@ def save(
     Raises:
         StoreError: gc ran during each attempt.
     """
-    if (view := history.view()) is None:
-        known.refresh()
-    else:
-        known.learn(view, history.packs_of_newest(name, view) if name else ())
+    refresh(history, known, name)
     for attempt in range(_MOST_TRIES):
         try:
-            with Packer(history.store, known, algorithms=history.algorithms, salted=attempt > 0) as packer:
-                draft = write(packer)
-            _check_whole(known, draft)
-            return publish(draft), packer.new_bytes
+            packer = Packer(history.store, known, algorithms=history.algorithms, salted=attempt > 0)
+            return save_once(known, packer, write, publish), packer.new_bytes
         except VanishedError as error:
             known.forget(error.packs)
     raise StoreError(
         f"gc ran on {history.store.url} during each of {_MOST_TRIES} saves. Save again when gc has ended"
     )
+
+
+def refresh(history: History, known: Known, name: str = "") -> None:
+    """Look which blobs are there; see `save`."""
+    if (view := history.view()) is None:
+        known.refresh()
+    else:
+        known.learn(view, history.packs_of_newest(name, view) if name else ())
+
+
+def save_once(
+    known: Known, packer: Packer, write: Callable[[Packer], Manifest], publish: Callable[[Manifest], T]
+) -> T:
+    """Write the packs of a checkpoint and publish it; see `save`.
+
+    Raises:
+        VanishedError: gc deletes a pack that it needs. Nothing was published.
+    """
+    with packer:
+        draft = write(packer)
+    _check_whole(known, draft)
+    return publish(draft)
 
 
 def _check_whole(known: Known, draft: Manifest) -> None:

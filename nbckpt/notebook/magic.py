@@ -115,6 +115,7 @@ class CheckpointMagics(Magics):
             raise UsageError(f"%%ckpt works only with save and track. Use %ckpt {verb}.")
         if cell is not None and verb == "save":
             self._run(cell)
+        self._cells.settle()
         with ProgressLine(delay=self.progress_delay) as progress:
             session = self.session(request.store, progress, cell)
             result = request.run(session)

@@ -55,8 +55,9 @@ class CellWatch:
         points = self._points()
         is_on = points is not None and points.limits is not None
         self._before = self._touched(info) if is_on else None
-        if points is not None:
-            points.before_cell()
+        if points is not None and self._before is not None:
+            points.before_cell(self._before)
+            _say_trouble(points)
         self._began = time.perf_counter()
 
     def ended(self, result: Any = None) -> None:
@@ -69,12 +70,20 @@ class CellWatch:
         try:
             touched = self._before | self._touched(result.info)
             points.after_cell(seconds, touched, self._origin())
+            _say_trouble(points)
         except (NbckptError, OSError) as error:
             _say(f"there is no point of this cell, and the next one takes its changes too: {error}")
         except KeyboardInterrupt:
             _say("there is no point of this cell, because it was interrupted; the next one takes its changes")
         if news := points.news():
             _say(news)
+
+    def settle(self) -> None:
+        """Wait until the point in the background is there, so that a command sees it."""
+        points = self._points()
+        if points is not None:
+            points.settle()
+            _say_trouble(points)
 
     def _touched(self, info: Any) -> Touched:
         from nbckpt.cells.analysis import touched
@@ -119,6 +128,11 @@ def tell_off(points: Auto | None) -> None:
     """Say that points are made no more, if they were made until now."""
     if points is not None and points.limits is not None:
         _say("auto is off, because the extension was unloaded. Once it is loaded again: %ckpt auto on")
+
+
+def _say_trouble(points: Auto) -> None:
+    if trouble := points.trouble():
+        _say(f"there is no point of the cell before, and the next one takes its changes too: {trouble}")
 
 
 def _say(text: str) -> None:

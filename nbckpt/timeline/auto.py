@@ -1,4 +1,7 @@
-"""Auto: a point after each cell, within a budget of time, and the removal of old points."""
+"""Auto: a point after each cell, within a budget of time, and the removal of old points.
+
+The budget counts the time for which the user waits, not what goes on in the background.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +11,24 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from nbckpt.cells.analysis import Touched
 from nbckpt.core.gc import collect
-from nbckpt.core.history import History
+from nbckpt.core.history import History, VanishedError
+from nbckpt.core.manifest import Manifest
 from nbckpt.core.packs.pools import others_run, starts
 from nbckpt.errors import NbckptError, NotFoundError
 from nbckpt.timeline.points import Points
 from nbckpt.timeline.rescue import Rescue
 from nbckpt.timeline.retention import Limits, beyond
-from nbckpt.timeline.step import Step
 from nbckpt.timeline.timeline import Timeline
 
 _WINDOW_S = 60.0
 _ALWAYS_S = 0.02
 _NO_NAMES = Touched(frozenset())
+_AT_END_S = 2.0
 _COLLECTED = 64 << 20
 """After the removal of points that added this many bytes, gc runs in the background."""
 
@@ -78,6 +83,8 @@ class Auto:
         self._spent = _Spent()
         self._dropped = 0
         self._is_told = False
+        self._told = ""
+        self._given = 0
         self._is_running = False
         self._rescue = Rescue(self._save_the_rest, lambda: self.timeline.is_busy)
 
@@ -89,23 +96,56 @@ class Auto:
         self._touched, self.missed, self._is_told = _NO_NAMES, 0, False
 
     def turn_off(self) -> None:
-        """Make no more points. Those that were made stay."""
+        """Make no more points. Those that were made stay, and so does the one in the background."""
         self.limits = None
         self._rescue.end()
+        self.settle()
 
-    def before_cell(self) -> None:
-        """Note that a cell begins, so that a signal meanwhile saves what it changed so far."""
+    def before_cell(self, touched: Touched) -> None:
+        """Note that a cell begins, so that a signal meanwhile saves what it changed so far.
+
+        Wait while the point in the background needs memory that the cell can touch. An interrupt drops it.
+        """
         self._is_running = True
+        try:
+            self.timeline.make_way(touched)
+        except KeyboardInterrupt:
+            self.timeline.drop()
+        self.settle(0)
+
+    def settle(self, seconds: float | None = None) -> bool:
+        """Wait for the point in the background. Return False if that takes longer.
+
+        If it failed, its cell has no point.
+        """
+        is_done = self.timeline.settle(seconds)
+        if is_done and self.timeline.trouble:
+            self.missed += self._given
+        if is_done:
+            self._given = 0
+        return is_done
 
     def _save_the_rest(self) -> None:
         """Save what no point holds yet, before the process ends."""
+        if not self.settle(_AT_END_S):
+            self.timeline.drop()
+        self.settle(0)
         if self._is_running or self.missed:
             self.timeline.rescue({})
             self._is_running, self.missed = False, 0
 
+    def trouble(self) -> str:
+        """Return once why the last point in the background was not made; else an empty string."""
+        error = self.timeline.trouble
+        text = "" if error is None or isinstance(error, VanishedError) else str(error)
+        if text == self._told:
+            return ""
+        self._told = text
+        return text
+
     def news(self) -> str:
         """Return once that there are fewer points than cells; else an empty string."""
-        if self.limits is None or not self.missed or self._is_told:
+        if self.limits is None or not self.missed or self._is_told or self.timeline.trouble:
             return ""
         self._is_told = True
         return (
@@ -113,8 +153,8 @@ class Auto:
             "a cell without a point is undone together with the next one"
         )
 
-    def after_cell(self, seconds: float, touched: Touched, origin: Mapping[str, Any]) -> Step | None:
-        """Make a point after a cell. Return None if nothing changed or the budget is used up.
+    def after_cell(self, seconds: float, touched: Touched, origin: Mapping[str, Any]) -> None:
+        """Begin a point after a cell, unless the budget is used up. The rest is done in the background.
 
         A cell without a point is undone together with the next one. After an exception the same holds.
 
@@ -128,28 +168,29 @@ class Auto:
         if others_run():
             touched |= Touched(frozenset(), "another thread runs")
         self._touched |= touched
-        self.timeline.note(origin, touched)
-        self._spent.add(self._clock(), seconds)
-        self.missed += 1
-        if not self._spent.allows(self.limits.budget, self._clock()):
-            return None
         began = self._clock()
+        self._spent.add(began, seconds)
         try:
-            names = None if self._touched.everything else self._touched.names
-            step = self.timeline.record(origin, names, missed=self.missed - 1)
+            self.settle()
+            self.timeline.note(origin, touched)
+            self.missed += 1
+            if self._spent.allows(self.limits.budget, self._clock()):
+                self._begin_point(self.limits, origin)
         finally:
             self._spent.spend(self._clock() - began)
             self._rescue.point_is_made()
-        self._touched, self.missed = _NO_NAMES, 0
-        if step is not None:
-            self._drop_old(self.limits)
-        return step
 
-    def _drop_old(self, limits: Limits) -> None:
+    def _begin_point(self, limits: Limits, origin: Mapping[str, Any]) -> None:
+        names = None if self._touched.everything else self._touched.names
+        drop_old = partial(self._drop_old, limits, self.timeline.needed())
+        self.timeline.begin(origin, names, missed=self.missed - 1, then=drop_old)
+        self._touched, self.missed, self._given = _NO_NAMES, 0, self.missed
+
+    def _drop_old(self, limits: Limits, needed: set[str], made: Manifest) -> None:
         """Remove the points of this notebook beyond the limits. `gc` frees their space."""
         timeline = self.timeline
         points = self._points.all()
-        for entry, point in beyond(points, limits, timeline.notebook, timeline.kernel, timeline.needed()):
+        for entry, point in beyond(points, limits, timeline.notebook, timeline.kernel, needed | {made.id}):
             with suppress(NotFoundError):  # another kernel removed it meanwhile
                 timeline.history.discard(entry)
                 self._dropped += point.new_bytes

@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from nbckpt.core import environment
+from nbckpt.core.history import History
 from nbckpt.core.manifest import Group, Manifest, Value, now
 from nbckpt.core.packs.content import Content, Stored
 from nbckpt.core.packs.reader import Reader
-from nbckpt.core.packs.writer import Packer
+from nbckpt.core.packs.writer import Packer, Progress
 from nbckpt.core.values.variables import Captured, Print, capture
 from nbckpt.timeline.held import UNHELD, Held, ids_of
 from nbckpt.timeline.recipes import Recipe, Recipes, facts
@@ -34,9 +35,10 @@ class Step:
         recipes: The recipes of what no point can hold.
 
     Attributes:
-        changed: The names that are new, or whose values or what they share changed. Complete after `write`.
+        changed: The names that are new, or whose values or what they share changed. Complete after `finish`.
         removed: The names that are gone.
-        recipes: The recipes of the variables that the point cannot hold. Complete after `write`.
+        recipes: The recipes of the variables that the point cannot hold. Complete after `take`.
+        looked_at: The variables to look at.
     """
 
     def __init__(
@@ -50,7 +52,9 @@ class Step:
         recipes: Recipes | None = None,
     ) -> None:
         self._before, self._variables, self._namespace = before or _NOTHING, variables, namespace
-        self._looked_at, self._origin, self._missed = looked_at, origin, missed
+        self.looked_at, self._origin, self._missed = looked_at, origin, missed
+        self._ids = ids_of(variables)
+        self._captured = Captured([])
         self._prints: dict[str, Print] = {}
         self._known = recipes or Recipes()
         self._is_again = False
@@ -64,17 +68,39 @@ class Step:
         A second call writes everything anew: `gc` has deleted what was carried.
         """
         if self._is_again:
-            self._looked_at = {*self._variables}
-        captured, changed = self._look(packer)
+            self.looked_at = {*self._variables}
+        self.take(packer)
+        try:
+            return self.finish(packer, reader)
+        finally:
+            self._is_again = True
+
+    def take(self, packer: Packer) -> bool:
+        """Pickle what is looked at. Tell whether the packer's work can show a change.
+
+        The step holds no variable's object from then on, if the packer works later.
+        """
+        self._look(packer)
         if self._has_other_class:  # the instances carry the definition of their class
-            self._looked_at = {*self._variables}
-            captured, changed = self._look(packer)
-        self._is_again = True
-        if not (self.changed or self.removed) and self._before is not _NOTHING:
+            self.looked_at = {*self._variables}
+            self._look(packer)
+        packer.end_looks()
+        return self._is_change or not self._captured.is_hashed
+
+    def let_go(self) -> None:
+        """Keep no object alive: its end is the user's affair."""
+        self._variables, self._namespace = {}, {}
+
+    def finish(self, packer: Packer, reader: Reader, progress: Progress | None = None) -> Manifest:
+        """Write what was taken; see `write`. Any thread may call it."""
+        packer.go()
+        packer.settle()
+        captured, changed = self._captured, self._compare(packer)
+        if not self._is_change:
             return self._before.manifest
         carried = self._carried({*captured.order}, changed)
         taken = _take_inline(carried, packer, reader)
-        packer.finish()
+        packer.finish(progress)
         kept = carried.mapped(lambda content: _moved(content, taken, packer))
         new = tuple(value for value in captured.values(packer) if value.name in changed)
         values, groups = _joined(kept, new, captured.groups(packer))
@@ -100,31 +126,44 @@ class Step:
             inline=packer.inline,
         )
 
+    def publish(self, draft: Manifest, history: History) -> Manifest:
+        """Publish what `finish` returned, unless nothing changed."""
+        is_new = draft is not self._before.manifest
+        return history.publish(draft, kind="points")[0] if is_new else draft
+
     def held(self, made: Manifest) -> Held:
         """Return the namespace as the written manifest holds it."""
-        stay = self._variables.keys() - self._looked_at
+        stay = self._ids.keys() - self.looked_at
         prints = {name: known for name, known in self._before.prints.items() if name in stay}
-        ids = ids_of(self._variables)
+        ids = self._ids
         if made is self._before.manifest:
             ids |= dict.fromkeys(self._before.unheld & ids.keys(), UNHELD)
         return Held(made, ids, prints | self._prints)
 
-    def _look(self, packer: Packer) -> tuple[Captured, set[str]]:
-        """Pickle what is looked at, and return it with the names of the values to write."""
+    def _look(self, packer: Packer) -> None:
         # Sorted, because the record of variables that share objects depends on their order.
-        items = {name: self._variables[name] for name in sorted(self._looked_at)}
-        captured = capture(items | environment.read_states(), self._namespace, packer)
+        items = {name: self._variables[name] for name in sorted(self.looked_at)}
+        self._captured = capture(items | environment.read_states(), self._namespace, packer)
         packer.settle()
-        self._prints = captured.prints(packer.algorithms)
-        return captured, self._compare({skipped.name for skipped in captured.skipped})
+        self._cook({skipped.name for skipped in self._captured.skipped})
+        self._compare(packer)
+
+    @property
+    def _is_change(self) -> bool:
+        return bool(self.changed or self.removed or self._before is _NOTHING)
 
     @property
     def _has_other_class(self) -> bool:
         known = self._before.prints.keys() & self.changed
         return any(isinstance(self._variables.get(name), type) for name in known)
 
-    def _compare(self, skipped: set[str]) -> set[str]:
-        """Note what differs from the last point. Return the names of the values to write."""
+    def _compare(self, packer: Packer) -> set[str]:
+        """Note what differs from the last point. Return the names of the values to write.
+
+        What is not hashed yet counts as a change.
+        """
+        self._prints = self._captured.prints(packer.algorithms)
+        skipped = {skipped.name for skipped in self._captured.skipped}
         before = self._before.prints
         differ = {name for name, new in self._prints.items() if before.get(name) != new}
         written = {*self._prints} if self._is_again else differ
@@ -132,7 +171,6 @@ class Step:
         own = {name for name in written if _digest(before, name) != self._prints[name].digest}
         if not (own or self.removed):
             own = written  # they share other parts than before
-        self._cook(skipped)
         # Nothing tells whether a value that cannot be pickled changed. It counts if a cell named it.
         former = self._known.live
         lost = {name for name in skipped if name in before or self.recipes[name] != former.get(name)}
@@ -144,20 +182,20 @@ class Step:
         """Note the recipes of the variables that the point cannot hold."""
         ids = self._before.ids
         rebound = {name for name in skipped if ids.get(name) not in (id(self._variables[name]), UNHELD)}
-        stay = self._variables.keys() - self._looked_at
+        stay = self._variables.keys() - self.looked_at
         carried = {name: recipe for name, recipe in self._known.live.items() if name in stay}
         self.recipes = carried | self._known.after(skipped, rebound)
 
     def _carried(self, captured: set[str], changed: set[str]) -> Manifest:
         """Return the part of the last point that did not change."""
         last = self._before.manifest
-        stays = (self._variables.keys() - captured) | (self._prints.keys() - changed)
+        stays = (self._ids.keys() - captured) | (self._prints.keys() - changed)
         return Manifest(
             kind="variables",
             parent=last.id,
             values=tuple(value for value in last.values if value.name in stays),
             groups=last.groups,
-            skipped=tuple(skipped for skipped in last.skipped if skipped.name in stays - self._looked_at),
+            skipped=tuple(skipped for skipped in last.skipped if skipped.name in stays - self.looked_at),
             warnings=tuple(text for text in last.warnings if _variable_of(text) in stays),
             inline=last.inline,
         )

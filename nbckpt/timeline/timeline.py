@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from nbckpt.cells.analysis import Touched
-from nbckpt.core import environment, transfer
+from nbckpt.core import environment
 from nbckpt.core.manifest import Manifest
-from nbckpt.core.memory.pages import LEAST
-from nbckpt.core.packs.known import Known
 from nbckpt.core.packs.writer import Packer
 from nbckpt.core.references import SHORT, Entry
-from nbckpt.core.selection import Selection
 from nbckpt.core.trust import stranger
-from nbckpt.core.values.members import rough_size
 from nbckpt.core.values.variables import Print, capture
 from nbckpt.errors import NotFoundError, UsageError
 from nbckpt.timeline.arrival import Arrived, arrive
 from nbckpt.timeline.held import Held, ids_of
-from nbckpt.timeline.memory import Watch
-from nbckpt.timeline.recipes import Cell, Recipe, Recipes, plan, recipes_of
+from nbckpt.timeline.recipes import Cell, Recipe, plan, recipes_of
+from nbckpt.timeline.recorder import Recorder
 from nbckpt.timeline.step import Step
 from nbckpt.tracker import Tracker
 from nbckpt.tracker.binding import GONE, swap
@@ -45,116 +39,14 @@ class Rerun:
     error: str
 
 
-class Timeline:
-    """The points of one namespace in one store. Only one thread at a time may use it.
-
-    Args:
-        tracker: The tracker of the store.
-        namespace: The namespace.
-        hidden: Returns the names in it that are not the user's variables.
-
-    Attributes:
-        here: The namespace as the last point holds it; None before the first point.
-        history: The checkpoints of the store.
-        kernel: A random id. It tells this kernel's points from those of another kernel of the notebook.
-        notebook: The notebook's path; empty if it is not known.
-        is_busy: Whether a point is being made.
-        recipes: The cells that made what no point can hold.
-    """
+class Timeline(Recorder):
+    """The points of one namespace in one store, and the ways between them; see `Recorder`."""
 
     def __init__(
         self, tracker: Tracker, namespace: dict[str, Any], hidden: Callable[[], Container[str]]
     ) -> None:
-        self.here: Held | None = None
-        self.history = tracker.history
-        self.kernel, self.notebook = secrets.token_hex(8), tracker.settings.notebook or ""
-        self._tracker, self._namespace, self._hidden = tracker, namespace, hidden
-        self._known = Known(tracker.store)
-        self.recipes = Recipes()
-        self.is_busy = False
-        self._undone: list[str] = []
-        self._removed: dict[tuple[str, Recipe], Any] = {}
+        super().__init__(tracker, namespace, hidden)
         self._reruns = False
-        self._watch = Watch()
-
-    def note(self, origin: Mapping[str, Any], touched: Touched) -> None:
-        """Note a cell that ran, before the point that holds its changes."""
-        self.recipes.note(origin, touched, self.here.manifest.id if self.here else "")
-
-    def record(
-        self, origin: Mapping[str, Any], touched: Container[str] | None = None, *, missed: int = 0
-    ) -> Step | None:
-        """Make a point of the namespace, a child of the last one. Return None if nothing changed.
-
-        After the return the point survives a crash of the machine. After an exception there is no new point,
-        and the next one takes this cell's changes too.
-
-        Args:
-            origin: The cell and the notebook.
-            touched: The names that the cell's code can have touched; None for every variable.
-            missed: The number of cells since the last point, apart from this one.
-        """
-        variables = self._variables()
-        if self.here is None or touched is None:
-            looked_at = {*variables}
-        else:
-            named = {name for name in variables if name in touched}
-            written = self._watch.written(variables, self.here.prints)
-            looked_at = self.here.may_differ(variables, named | written)
-        origin = self._with_notebook(origin)
-        step = Step(self.here, variables, self._namespace, looked_at, origin, missed, self.recipes)
-        made = self._publish(step)
-        is_new = self.here is None or made is not self.here.manifest
-        self.here = step.held(made)
-        self.recipes.settle(step.recipes)
-        if not is_new:
-            return None
-        self._undone.clear()
-        self._removed.clear()
-        self._tracker.before = made
-        return step
-
-    def rescue(self, origin: Mapping[str, Any]) -> None:
-        """Make a point while there may be little time: first one of the variables without large memory.
-
-        It is removed when the point of all variables is there.
-        """
-        before, variables = self.here, self._variables()
-        small = {name: value for name, value in variables.items() if rough_size(value) < LEAST}
-        step = Step(
-            before, small, self._namespace, {*small}, self._with_notebook(origin), recipes=self.recipes
-        )
-        first = self._publish(step) if len(small) < len(variables) else None
-        is_whole = self.record(origin) is not None
-        if is_whole and first is not None and (before is None or first is not before.manifest):
-            self.history.discard(Entry.of(first, "points"))
-
-    def _with_notebook(self, origin: Mapping[str, Any]) -> Mapping[str, Any]:
-        return {"kernel": self.kernel, **({"notebook": self.notebook} if self.notebook else {}), **origin}
-
-    def _publish(self, step: Step) -> Manifest:
-        history = self.history
-
-        def publish(draft: Manifest) -> Manifest:
-            is_new = self.here is None or draft is not self.here.manifest
-            return history.publish(draft, kind="points")[0] if is_new else draft
-
-        history.check_format()
-        reader = self._tracker.read(Manifest())
-        self.is_busy = True
-        try:
-            return transfer.save(history, self._known, lambda packer: step.write(packer, reader), publish)[0]
-        finally:
-            self.is_busy = False
-
-    def needed(self) -> set[str]:
-        """Return the ids of the points that must stay: the present one, and those that can be redone."""
-        return {*self._undone, *([self.here.manifest.id] if self.here else ())}
-
-    def _variables(self) -> dict[str, Any]:
-        return Selection(hidden=self._hidden()).of(self._namespace)
-
-    # Ways.
 
     def _begin(self, origin: Mapping[str, Any]) -> Step | None:
         """Make a point of the present namespace before a way."""

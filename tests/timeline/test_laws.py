@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import suppress
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -13,7 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from nbckpt.cells.analysis import touched
-from nbckpt.errors import UsageError
+from nbckpt.core.packs import later
+from nbckpt.errors import StoreError, UsageError
 from nbckpt.store import MemoryStore
 from nbckpt.timeline.points import Points
 from nbckpt.timeline.timeline import Timeline
@@ -68,8 +71,11 @@ class Cells(RuleBasedStateMachine):
 
     @initialize()
     def start(self) -> None:
+        self.begin_with(MemoryStore())
+
+    def begin_with(self, store: MemoryStore) -> None:
         self.namespace: dict[str, Any] = {"__name__": "__main__", "np": np, "pd": pd}
-        self.timeline = Timeline(Tracker(MemoryStore()), self.namespace, lambda: frozenset({"np", "pd"}))
+        self.timeline = Timeline(Tracker(store), self.namespace, lambda: frozenset({"np", "pd"}))
         self.then: dict[str, Any] = {}
         self.unheld: dict[str, set[str]] = {}
         self.timeline.record({})
@@ -131,12 +137,108 @@ class Cells(RuleBasedStateMachine):
         assert self.timeline.here.manifest.id == before
 
 
+class SlowStore(MemoryStore):
+    """A store whose puts wait until it is opened, and then may fail."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened = threading.Event()
+        self.opened.set()
+        self.puts = 0
+        self.last = 10**9
+
+    def put(self, key: str, data: Any) -> None:
+        assert self.opened.wait(60)
+        self.puts += 1
+        if self.puts > self.last:
+            raise StoreError("no space left on device")
+        super().put(key, data)
+
+
+class CellsBesideTheWriter(Cells):
+    """Runs each cell while the point of the cell before is still on its way into the store."""
+
+    @initialize(lends=st.booleans())
+    def start(self, lends: bool = False) -> None:
+        self.store = SlowStore()
+        self.lends = lends
+        self.was: tuple[set[str], dict[str, Any]] | None = None
+        self.begin_with(self.store)
+
+    def teardown(self) -> None:
+        self.settle()
+
+    def settle(self) -> None:
+        """End the point that is on its way, and note what it must hold."""
+        self.store.opened.set()
+        before = self.timeline.here
+        assert self.timeline.settle()
+        self.store.last = 10**9
+        assert self.timeline.here is not None
+        if self.timeline.here is not before and self.was is not None:
+            unheld, state = self.was
+            manifest = self.timeline.here.manifest
+            assert unheld == {skipped.name for skipped in manifest.skipped}
+            if manifest.id not in self.then:
+                self.unheld[manifest.id], self.then[manifest.id] = unheld, state
+            assert self.then[manifest.id] == state
+        self.was = None
+
+    @rule(
+        cell=st.sampled_from(sorted(_CELLS)),
+        x=_NAMES,
+        y=_NAMES,
+        z=_NAMES,
+        n=_NUMBERS,
+        puts=st.sampled_from([0, 1, 2, 10**9, 10**9]),
+    )
+    def run(self, cell: str, x: str, y: str, z: str, n: int, puts: int = 10**9) -> None:
+        source = _CELLS[cell].format(x=x, y=y, z=z, n=n)
+        before = touched(source, self.namespace)
+        self.timeline.make_way(before)
+        with suppress(Exception):
+            exec(source, self.namespace)
+        both = before | touched(source, self.namespace)
+        self.settle()
+        self.store.last = self.store.puts + puts
+        if not self.lends:
+            self.store.opened.clear()
+        with patch.object(later, "_MOST_COPIED", 0 if self.lends else 64 << 20):
+            self.timeline.begin({}, None if both.everything else both.names)
+        if (pending := self.timeline._pending) is not None:
+            unheld = {skipped.name for skipped in pending.step._captured.skipped}
+            assert self.timeline.here is not None
+            looked_at = pending.step.looked_at
+            unheld |= {s.name for s in self.timeline.here.manifest.skipped if s.name not in looked_at}
+            unheld &= self.namespace.keys()
+            self.was = unheld, graph({name: v for name, v in self.namespace.items() if name not in unheld})
+
+    @precondition(lambda self: len(self.then) > 1)
+    @rule(data=st.data())
+    def go(self, data: st.DataObject) -> None:
+        self.settle()
+        super().go(data)
+
+    @rule(steps=st.integers(1, 3))
+    def back_and_forth(self, steps: int) -> None:
+        self.settle()
+        self.timeline.record({})
+        self.remember()
+        super().back_and_forth(steps)
+
+
 class FewCells(Cells):
     """The same in a second."""
 
 
+class FewCellsBesideTheWriter(CellsBesideTheWriter):
+    """The same in seconds."""
+
+
 LAW = settings(max_examples=60, stateful_step_count=25, deadline=None, phases=[Phase.generate])
-Cells.TestCase.settings = LAW
-FewCells.TestCase.settings = settings(LAW, max_examples=3)
+Cells.TestCase.settings = CellsBesideTheWriter.TestCase.settings = LAW
+FewCells.TestCase.settings = FewCellsBesideTheWriter.TestCase.settings = settings(LAW, max_examples=3)
 TestCells = pytest.mark.slow(Cells.TestCase)
 TestFewCells = FewCells.TestCase
+TestCellsBesideTheWriter = pytest.mark.slow(CellsBesideTheWriter.TestCase)
+TestFewCellsBesideTheWriter = FewCellsBesideTheWriter.TestCase

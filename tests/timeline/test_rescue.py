@@ -24,7 +24,9 @@ run("import numpy as np, sys, time")
 run("%ckpt auto on --budget 0.0001%;")
 run("a = [1]; big = np.zeros(1_000_000)")
 """
-RUNNING = "run('a.append(2); big[0] = 7\\nprint(\"ready\", flush=True)\\nsys.stdin.readline()')"
+# Not readline: Python can begin to read just before it handles a signal, if another thread wants to run too.
+WAIT = "import select\\nwhile not select.select([sys.stdin], [], [], 0.1)[0]: pass"
+RUNNING = f"run('a.append(2); big[0] = 7\\nprint(\"ready\", flush=True)\\n{WAIT}')"
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGTERM to handle")
 
 

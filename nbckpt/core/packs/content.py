@@ -29,3 +29,8 @@ class Stored:
     size: int
     digests: list[bytes] = field(default_factory=list)
     changed: bool = False
+
+
+def parts(view: memoryview, size: int) -> list[memoryview]:
+    """Return the parts of this size of a range of memory, in order. The last one may be shorter."""
+    return [view[at : at + size] for at in range(0, len(view), size)]

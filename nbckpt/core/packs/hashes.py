@@ -5,6 +5,7 @@ See docs/decisions/0094.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterable, Sequence
 
@@ -45,6 +46,8 @@ class _Memory:
 
 
 _memory = _Memory()
+if hasattr(os, "register_at_fork"):  # another thread may hold the lock, and looks prove nothing in a fork
+    os.register_at_fork(after_in_child=lambda: _memory.__init__())  # type: ignore[misc]
 
 
 class Hashes:
@@ -74,10 +77,14 @@ class Hashes:
 
     def touched(self, stored: Stored) -> Iterable[int]:
         """Return the positions of the blobs that may have changed since `known` looked at them."""
-        if self._round is None or id(stored) not in self._looks:
+        if id(stored) not in self._looks:
             return range(len(stored.digests))
         (address, size, blob, _), look, _ = self._looks[id(stored)]
-        return _blobs(self._round.at(address, size, since=look), blob)
+        if self._round is not None:
+            return _blobs(self._round.at(address, size, since=look), blob)
+        with page_record().round() as looks:
+            now = looks.at(address, size, since=look)
+        return _blobs(now, blob) if looks.is_sound else range(len(stored.digests))
 
     def keep(self) -> None:
         """Remember the digests of all buffers, which are complete now."""

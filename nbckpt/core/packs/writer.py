@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from nbckpt.core.algorithms import PREFERRED, Algorithms
-from nbckpt.core.packs.content import Run, Stored
+from nbckpt.core.packs.content import Run, Stored, parts
 from nbckpt.core.packs.format import (
     MOST_BLOBS,
     PACK_SIZE,
@@ -36,6 +36,7 @@ from nbckpt.core.packs.format import (
 )
 from nbckpt.core.packs.hashes import Hashes
 from nbckpt.core.packs.known import Known
+from nbckpt.core.packs.later import Later
 from nbckpt.core.packs.lent import Lent
 from nbckpt.core.packs.pools import Pool
 from nbckpt.store import Buffer, Store
@@ -69,7 +70,11 @@ class Packer:
     the bytes are marked as changed; see docs/decisions/0043. After an exception in the block, no manifest
     names its packs. Every pack that was put is whole, and `gc` removes it.
 
+    A packer for *later* does not use the store before `go`. Until then it hashes records only, and copies
+    what it may have to write of lent memory, up to 64 MiB: see docs/decisions/0099.
+
     Attributes:
+        lends: Whether it needs memory of others until `finish` returns.
         algorithms: The algorithms that hash and compress.
         new_bytes: The number of new bytes in the store, after compression.
         inline: The one small pack, by its id, that the manifest must carry.
@@ -85,8 +90,10 @@ class Packer:
         inline: bool = True,
         dry: bool = False,
         salted: bool = False,
+        later: bool = False,
     ) -> None:
         self.algorithms = algorithms
+        self.lends = False
         self.new_bytes = 0
         self.inline: dict[str, bytes] = {}
         self.packs: list[str] = []
@@ -111,6 +118,7 @@ class Packer:
         self._unwritten = Hashes(algorithms)
         self._lent = Lent(algorithms, self._unwritten.touched)
         self._indexes: dict[str, list[Blob]] = {}
+        self._later = Later() if later else None
         self._failed = threading.Event()
         self._total = self._done = 0
 
@@ -140,11 +148,7 @@ class Packer:
         if size < ALIGNED_SIZE:
             return self._take(memoryview(bytes(view)), _BLOB)
         blob = _LARGE_BLOB if size > _LARGE else _BLOB
-        lent = lent and not isinstance(view.obj, bytes)
-        stored = self._take(view, blob, aligned=True, lent=lent)
-        if lent and not self._dry:
-            self._lent.add(stored, view, blob)
-        return stored
+        return self._take(view, blob, aligned=True, lent=lent and not isinstance(view.obj, bytes))
 
     def add_record(self, record: bytes, blob: int = RECORD_BLOB) -> Stored:
         """Take a pickled record, in blobs of *blob* bytes. They are compressed if that saves space."""
@@ -161,6 +165,7 @@ class Packer:
 
         *stored* describes the record; it is empty at first. See docs/decisions/0061.
         """
+        self.go()
         self._most = _COPIED_PACK
         first = len(stored.digests)
         stored.digests += [b""] * -(-len(data) // RECORD_BLOB)
@@ -196,6 +201,16 @@ class Packer:
         if self._total - self._done > _MUCH:
             self._await(None)
 
+    def end_looks(self) -> None:
+        """Free the memory of others, if it is not lent."""
+        self._unwritten.end()
+
+    def go(self) -> None:
+        """Do what a packer for later has put off, and from now on put off nothing."""
+        later, self._later = self._later, None
+        for work, is_short in later.take() if later else ():
+            self._submit(work, is_short=is_short)
+
     def finish(self, progress: Progress | None = None) -> None:
         """Wait until everything is stored durably.
 
@@ -223,18 +238,25 @@ class Packer:
         self._total += len(view)
         if lent:
             self._unwritten.known(view, blob, stored)
-        step = len(view) if len(view) <= blob else max(_STRETCH, blob)
-        unknown = stored.digests.count(b"")
-        is_short = unknown <= max(1, min(_FEW, len(stored.digests) // 2))
-        for start in range(0, len(view), step or 1):
-            part = view[start : start + step]
-            names = stored.digests[start // blob : -(-(start + len(part)) // blob)]
+        later = self._later
+        is_copied = lent and later is not None and later.has_room(stored, blob, self._known)
+        if later is not None and not aligned:
+            stored.digests[:] = [self.algorithms.digest(part) for part in parts(view, blob)]
+        elif lent and not (self._dry or is_copied):
+            self._lent.add(stored, view, blob)
+            self.lends = True
+        step = blob if is_copied or len(view) <= blob else max(_STRETCH, blob)
+        is_short = stored.digests.count(b"") <= max(1, min(_FEW, len(stored.digests) // 2))
+        for at, part in enumerate(parts(view, step)):
+            first = at * step // blob
+            names = stored.digests[first : -(-(at * step + len(part)) // blob)]
             if lent and all(names) and (self._dry or self._known.has_all(names)):
                 self._done += len(part)
                 continue
-            work = partial(self._work, stored, part, start // blob, blob)
-            work = partial(work, self._ticket(), aligned=aligned, lent=lent)
-            work() if is_short else self._submit(work)
+            part = memoryview(bytes(part)) if is_copied else part
+            work = partial(self._work, stored, part, first, blob, self._ticket())
+            work = partial(work, aligned=aligned, lent=lent and not is_copied)
+            (later.add if later else self._submit)(work, is_short=is_short)
         return stored
 
     def _ticket(self) -> int:
@@ -256,7 +278,7 @@ class Packer:
         """Hash one range of a buffer, and add its new blobs to the open pack when its turn comes."""
         if self._failed.is_set():
             return
-        cuts = [view[at : at + blob] for at in range(0, len(view), blob)]
+        cuts = parts(view, blob)
         algorithms, digest = self.algorithms, self.algorithms.digest
         known = stored.digests[first : first + len(cuts)]
         names = [name or digest(cut) for name, cut in zip(known, cuts, strict=True)]
@@ -353,12 +375,13 @@ class Packer:
             self._close_open()
         self._await(progress)
 
-    def _submit(self, work: Callable[..., None], *arguments: Any) -> None:
-        if self._pool is None:
-            self._pool = Pool(_HASHERS, "nbckpt-hash")
-        task = self._pool.submit(work, *arguments)
-        self._tasks.append(task)
-        self._hashes.append(task)
+    def _submit(self, work: Callable[[], None], *, is_short: bool = False) -> None:
+        if is_short:
+            work()
+        else:
+            self._pool = self._pool or Pool(_HASHERS, "nbckpt-hash")
+            self._hashes.append(self._pool.submit(work))
+            self._tasks.append(self._hashes[-1])
 
     def _await(self, progress: Progress | None) -> None:
         """Wait for the tasks, including tasks that tasks start. The first failure stops the others."""

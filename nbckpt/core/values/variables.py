@@ -71,6 +71,15 @@ class Captured:
     memory: dict[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     constant: set[str] = field(default_factory=set)
 
+    @property
+    def is_hashed(self) -> bool:
+        """Whether everything is hashed, so that the fingerprints are complete."""
+        stored = [
+            *(part for draft in self.drafts for part in (draft.record, *draft.roots)),
+            *(part for draft in self.drafts for member in draft.members for part in member.stored),
+        ]
+        return all(all(part.digests) for part in stored)
+
     def prints(self, algorithms: Algorithms) -> dict[str, Print]:
         """Return the fingerprint of each value. Call it after the packer has hashed everything."""
         prints: dict[str, Print] = {}

@@ -1,0 +1,253 @@
+"""Recorder: makes the points of a namespace, at once or in the background. See docs/decisions/0099."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Container, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from nbckpt.cells.analysis import Touched
+from nbckpt.core.history import VanishedError
+from nbckpt.core.manifest import Manifest
+from nbckpt.core.memory.pages import LEAST
+from nbckpt.core.packs.known import Known
+from nbckpt.core.packs.reader import Reader
+from nbckpt.core.packs.writer import Packer
+from nbckpt.core.references import Entry
+from nbckpt.core.selection import Selection
+from nbckpt.core.transfer import refresh, save, save_once
+from nbckpt.core.values.members import rough_size
+from nbckpt.errors import NbckptError
+from nbckpt.timeline.held import Held
+from nbckpt.timeline.memory import Watch
+from nbckpt.timeline.pending import DroppedError, Pending
+from nbckpt.timeline.recipes import Recipe, Recipes
+from nbckpt.timeline.step import Step
+from nbckpt.tracker import Tracker
+
+_PATIENCE_S, _PATIENCE_AT_END_S = 0.02, 2.0
+
+
+class Recorder:
+    """Makes the points of one namespace in one store. Only one thread at a time may use it.
+
+    Args:
+        tracker: The tracker of the store.
+        namespace: The namespace.
+        hidden: Returns the names in it that are not the user's variables.
+
+    Attributes:
+        here: The namespace as the last point holds it; None before the first point.
+        history: The checkpoints of the store.
+        kernel: A random id. It tells this kernel's points from those of another kernel of the notebook.
+        notebook: The notebook's path; empty if it is not known.
+        recipes: The cells that made what no point can hold.
+        is_busy: Whether the caller's thread makes a point just now.
+        trouble: Why the last point in the background was not made; None if it was.
+    """
+
+    def __init__(
+        self, tracker: Tracker, namespace: dict[str, Any], hidden: Callable[[], Container[str]]
+    ) -> None:
+        self.here: Held | None = None
+        self.history = tracker.history
+        self.kernel, self.notebook = secrets.token_hex(8), tracker.settings.notebook or ""
+        self._tracker, self._namespace, self._hidden = tracker, namespace, hidden
+        self._known = Known(tracker.store)
+        self.recipes = Recipes()
+        self.is_busy = False
+        self.trouble: Exception | None = None
+        self._pending: Pending | None = None
+        self._unsaved: set[str] = set()  # looked at since the last point
+        self._undone: list[str] = []
+        self._removed: dict[tuple[str, Recipe], Any] = {}
+        self._watch = Watch()
+
+    def note(self, origin: Mapping[str, Any], touched: Touched) -> None:
+        """Note a cell that ran, before the point that holds its changes."""
+        self.recipes.note(origin, touched, self.here.manifest.id if self.here else "")
+
+    def record(
+        self, origin: Mapping[str, Any], touched: Container[str] | None = None, *, missed: int = 0
+    ) -> Step | None:
+        """Make a point of the namespace, a child of the last one. Return None if nothing changed.
+
+        After the return the point survives a crash of the machine. After an exception there is no new point,
+        and the next one takes this cell's changes too.
+
+        Args:
+            origin: The cell and the notebook.
+            touched: The names that the cell's code can have touched; None for every variable.
+            missed: The number of cells since the last point, apart from this one.
+        """
+        self.settle()
+        step = self._step(origin, touched, missed)
+        made = self._publish(step)
+        return step if self._take_over(step, made) else None
+
+    def begin(
+        self,
+        origin: Mapping[str, Any],
+        touched: Container[str] | None = None,
+        *,
+        missed: int = 0,
+        then: Callable[[Manifest], object] = lambda _: None,
+    ) -> None:
+        """Make a point as `record` does, but write it in the background; see docs/decisions/0099.
+
+        The point holds the state at the return, or names what changed since. `settle` tells how it ended.
+
+        Args:
+            origin: The cell and the notebook.
+            touched: The names that the cell's code can have touched; None for every variable.
+            missed: The number of cells since the last point, apart from this one.
+            then: Called in the background with the point, also if it is the last one.
+        """
+        self.settle()
+        if self.here is None or isinstance(self.trouble, VanishedError):
+            self.record(origin, touched, missed=missed)
+            return
+        history, step = self.history, self._step(origin, touched, missed)
+        packer = Packer(history.store, self._known, algorithms=history.algorithms, later=True)
+        self.is_busy = True
+        try:
+            may_differ = step.take(packer)
+        except BaseException:
+            with packer:
+                raise
+        finally:
+            self.is_busy = False
+        if not may_differ:
+            with packer:
+                self._take_over(step, self.here.manifest)
+            return
+        step.let_go()
+        work = partial(self._work, step, packer, self._known, self._tracker.read(Manifest()), then)
+        self._pending = Pending(step, work, lends=packer.lends)
+
+    def _work(
+        self,
+        step: Step,
+        packer: Packer,
+        known: Known,
+        reader: Reader,
+        then: Callable[[Manifest], object],
+        pending: Pending,
+    ) -> Manifest:
+        """Write and publish a point that `begin` took, in the background. Change nothing of the timeline."""
+
+        def write(packer: Packer) -> Manifest:
+            return step.finish(packer, reader, pending.check)
+
+        def publish(draft: Manifest) -> Manifest:
+            pending.publishes()
+            return step.publish(draft, self.history)
+
+        try:
+            made = save_once(known, packer, write, publish)
+        except VanishedError as error:
+            known.forget(error.packs)
+            raise
+        with suppress(NbckptError, OSError):  # the point is there
+            then(made)
+            refresh(self.history, known)
+        return made
+
+    def settle(self, seconds: float | None = None) -> bool:
+        """Wait for the point in the background, and take it over. Return False if that takes longer.
+
+        If it failed, `trouble` says why, and the next point takes its changes too.
+        """
+        pending = self._pending
+        if pending is None:
+            return True
+        if not pending.wait(seconds):
+            return False
+        if self._pending is pending:  # a signal during the wait may have come here too
+            self._pending, self.trouble = None, pending.error
+            if pending.made is not None:
+                self._take_over(pending.step, pending.made)
+        return True
+
+    def drop(self) -> None:
+        """Drop the point in the background, unless it is shown already. The next one takes its changes."""
+        pending = self._pending
+        if pending is not None and pending.drop():
+            self._pending, self.trouble = None, DroppedError("it was given up")
+            self._known = Known(self._tracker.store)  # its thread may still use the other one
+
+    def make_way(self, touched: Touched) -> None:
+        """Wait before a cell while the point in the background needs memory that the cell may change."""
+        pending = self._pending
+        if pending is not None and pending.lends:
+            may_change = touched.everything or pending.step.looked_at & {*touched.names}
+            self.settle(None if may_change else _PATIENCE_S)
+
+    def _step(self, origin: Mapping[str, Any], touched: Container[str] | None, missed: int) -> Step:
+        """Return the step to the next point, which does not look yet."""
+        variables = self._variables()
+        if self.here is None or touched is None:
+            looked_at = {*variables}
+        else:
+            named = {name for name in variables if name in touched}
+            written = self._watch.written(variables, self.here.prints)
+            looked_at = self.here.may_differ(variables, named | written | self._unsaved)
+        self._unsaved = looked_at
+        origin = self._with_notebook(origin)
+        return Step(self.here, variables, self._namespace, looked_at, origin, missed, self.recipes)
+
+    def _take_over(self, step: Step, made: Manifest) -> bool:
+        """Note that the namespace was as the point holds it. Tell whether it is a new point."""
+        is_new = self.here is None or made is not self.here.manifest
+        self.here = step.held(made)
+        self.recipes.settle(step.recipes)
+        self._unsaved, self.trouble = set(), None
+        if is_new:
+            self._undone.clear()
+            self._removed.clear()
+            self._tracker.before = made
+        return is_new
+
+    def rescue(self, origin: Mapping[str, Any]) -> None:
+        """Make a point while there may be little time: first one of the variables without large memory.
+
+        It is removed when the point of all variables is there.
+        """
+        if not self.settle(_PATIENCE_AT_END_S):
+            self.drop()
+        before, variables = self.here, self._variables()
+        small = {name: value for name, value in variables.items() if rough_size(value) < LEAST}
+        step = Step(
+            before, small, self._namespace, {*small}, self._with_notebook(origin), recipes=self.recipes
+        )
+        first = self._publish(step) if len(small) < len(variables) else None
+        is_whole = self.record(origin) is not None
+        if is_whole and first is not None and (before is None or first is not before.manifest):
+            self.history.discard(Entry.of(first, "points"))
+
+    def _with_notebook(self, origin: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {"kernel": self.kernel, **({"notebook": self.notebook} if self.notebook else {}), **origin}
+
+    def _publish(self, step: Step) -> Manifest:
+        history = self.history
+        history.check_format()
+        reader = self._tracker.read(Manifest())
+        self.is_busy = True
+        try:
+            return save(
+                history,
+                self._known,
+                lambda packer: step.write(packer, reader),
+                lambda draft: step.publish(draft, history),
+            )[0]
+        finally:
+            self.is_busy = False
+
+    def needed(self) -> set[str]:
+        """Return the ids of the points that must stay: the present one, and those that can be redone."""
+        return {*self._undone, *([self.here.manifest.id] if self.here else ())}
+
+    def _variables(self) -> dict[str, Any]:
+        return Selection(hidden=self._hidden()).of(self._namespace)

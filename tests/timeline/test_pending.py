@@ -1,0 +1,166 @@
+"""Points on their way into the store: what a next cell, a failure, a fork or an end of the process meets."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nbckpt.cells.analysis import Touched
+from nbckpt.core.packs import later
+from nbckpt.errors import StoreError
+from nbckpt.store import MemoryStore
+from nbckpt.timeline.timeline import Timeline
+from nbckpt.tracker import Tracker
+
+
+class Gate(MemoryStore):
+    """A store whose puts wait while the gate is shut."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = threading.Event()
+        self.gate.set()
+        self.fails = False
+
+    def put(self, key: str, data: Any) -> None:
+        assert self.gate.wait(60)
+        if self.fails:
+            raise StoreError("no space left on device")
+        super().put(key, data)
+
+
+class Kernel:
+    """A namespace whose points are written in the background."""
+
+    def __init__(self) -> None:
+        self.store = Gate()
+        self.names: dict[str, Any] = {"__name__": "__main__", "np": np}
+        self.timeline = Timeline(Tracker(self.store), self.names, lambda: frozenset({"np"}))
+        self.run("a = np.zeros(100_000); b = [1]")
+        self.timeline.settle()
+        self.store.gate.clear()
+
+    def run(self, source: str) -> None:
+        exec(source, self.names)
+        self.timeline.begin({})
+
+    def opened(self) -> Timeline:
+        self.store.gate.set()
+        self.timeline.settle()
+        return self.timeline
+
+    def points(self) -> int:
+        return len(self.timeline.history.entries("points"))
+
+
+@pytest.fixture
+def kernel() -> Iterator[Kernel]:
+    kernel = Kernel()
+    yield kernel
+    kernel.opened()
+
+
+def test_a_cell_begins_while_its_former_point_is_written(kernel: Kernel) -> None:
+    kernel.run("a[0] = 1")
+    kernel.timeline.make_way(Touched(frozenset({"a"})))
+    kernel.names["a"][0] = 2
+    assert not kernel.timeline.settle(0)
+    kernel.opened().record({})
+    kernel.timeline.undo(1, {})
+    assert kernel.names["a"][0] == 1
+
+
+def test_a_cell_that_may_write_to_lent_memory_waits(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(later, "_MOST_COPIED", 0)
+    kernel.run("a[0] = 1; b = 3")
+    way = threading.Thread(target=kernel.timeline.make_way, args=[Touched(frozenset({"a"}))])
+    way.start()
+    kernel.timeline.make_way(Touched(frozenset({"c"})))  # another cell does not
+    assert way.is_alive()
+    kernel.store.gate.set()
+    way.join(60)
+    assert kernel.timeline.settle(0)
+
+
+def test_no_object_is_kept_alive_or_locked_by_the_writer(kernel: Kernel) -> None:
+    import weakref
+
+    kernel.run("class C: pass\no = C(); text = bytearray(100_000)")
+    link = weakref.ref(kernel.names.pop("o"))
+    kernel.names["text"].extend(b"more")  # fails while anything has a view of it
+    assert link() is None
+    assert not kernel.timeline.settle(0)
+
+
+def test_a_failed_point_leaves_its_changes_to_the_next(kernel: Kernel) -> None:
+    before = kernel.timeline.here
+    kernel.store.fails = True
+    kernel.run("b.append(2)")
+    assert "no space" in str(kernel.opened().trouble)
+    assert kernel.timeline.here is before
+    kernel.store.fails = False
+    kernel.timeline.begin({}, frozenset())  # a cell that touches nothing
+    kernel.timeline.settle()
+    assert kernel.timeline.trouble is None
+    kernel.timeline.undo(1, {})
+    assert kernel.names["b"] == [1]
+
+
+def test_a_dropped_point_is_never_shown(kernel: Kernel) -> None:
+    had = kernel.points()
+    kernel.run("b.append(2); a[0] = 1")  # its pack waits at the gate, so it is not shown yet
+    pending = kernel.timeline._pending
+    assert pending is not None
+    kernel.timeline.drop()
+    assert kernel.timeline.trouble is not None
+    kernel.store.gate.set()
+    pending.wait()
+    assert kernel.points() == had
+    kernel.timeline.record({})
+    kernel.timeline.undo(1, {})
+    assert kernel.names["b"] == [1]
+
+
+def test_gc_during_the_writing_is_made_good(kernel: Kernel) -> None:
+    from nbckpt.core.gc import collect
+
+    kernel.run("b.append(2)")
+    kernel.store.gate.set()
+    history = Tracker(kernel.store).history
+    kernel.timeline.settle()
+    for entry in history.entries("points"):
+        history.discard(entry)
+    collect(history, wait=lambda _: None)
+    kernel.store.gate.clear()
+    kernel.run("c = 3")
+    kernel.opened()
+    kernel.run("d = 4")
+    kernel.opened()
+    kernel.names["a"][:] = 7
+    kernel.timeline.undo(1, {})
+    assert kernel.names["a"][5] == 0
+
+
+def test_undo_waits_for_the_point_of_the_cell_before(kernel: Kernel) -> None:
+    kernel.run("b.append(2)")
+    threading.Timer(0.01, kernel.store.gate.set).start()
+    kernel.timeline.undo(1, {})
+    assert kernel.names["b"] == [1]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork")
+def test_a_fork_does_not_wait_for_a_thread_that_it_lacks(kernel: Kernel) -> None:
+    kernel.run("b.append(2)")
+    child = os.fork()
+    if not child:
+        is_done = kernel.timeline.settle(0)
+        os._exit(0 if is_done and kernel.timeline.trouble else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    kernel.opened()
+    assert kernel.timeline.trouble is None
