@@ -195,16 +195,18 @@ def test_a_full_disk_is_said_and_the_cell_is_not_lost(
         raise StoreError("no space left on device")
 
     watched.run("a = [1]")
+    watched.run("%ckpt auto")  # waits for the point in the background
     with monkeypatch.context() as patch, capture_output() as shown:
         patch.setattr(History, "publish", full)
         watched.run("a.append(2)")
         watched.run("b = 1")
         watched.run("c = 1")
-        watched.run("%ckpt auto")
+        watched.run("%ckpt auto off")
     assert shown.stderr.count("there is no point of the cell before") == 1
     assert shown.stderr.count("no space left on device") == 1
+    watched.run("%ckpt auto on")
     watched.run("d = 1")
-    watched.run("%ckpt undo")
+    watched.run("%ckpt undo 2")
     assert watched.names["a"] == [1]
 
 

@@ -28,6 +28,7 @@ class Kernel:
     def run(self, source: str) -> None:
         exec(source, self.names)
         self.auto.after_cell(0.0, touched(source, self.names), {})
+        self.auto.settle()
 
     def ids(self) -> set[str]:
         """Return the ids of this kernel's points that are in the store."""
