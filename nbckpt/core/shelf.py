@@ -120,8 +120,9 @@ class Shelf:
         number = max(int(time.time()), *(self.number_of(key) + 1 for key in present), 1)
         key = f"{self.tops}{number:010d}-{self.algorithms().digest(data).hex()}"
         self.store.put(key, data)
-        if self.newest(self.store.keys(self.tops)) != key:
-            self.store.delete(key)  # another writer came first, or at the same time
+        # Another writer's top came since the listing: what it settled is not in this one.
+        if not {key}.issuperset({*self.store.keys(self.tops)}.difference(present)):
+            self.store.delete(key)
             return False
         for stale in present:
             is_part = stale.startswith(self._parts)

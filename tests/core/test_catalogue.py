@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from paged import PagedStore
 
 from nbckpt import Checkpoint
 from nbckpt.commands import TABLE, Session, parse
-from nbckpt.core import renewal
+from nbckpt.core import renewal, shelf
 from nbckpt.core.algorithms import PREFERRED
 from nbckpt.core.gc import collect
 from nbckpt.core.packs.format import build, compressed, pack_key
@@ -254,6 +255,16 @@ def test_of_two_writers_at_once_none_is_believed() -> None:
     assert view is not None
     assert tops(store)[-1] > top
     assert list(view.keys("refs/")) == list(store.keys("refs/"))
+
+
+def test_a_writer_that_was_overtaken_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = PagedStore()
+    writer = shelf.Shelf(store, lambda: PREFERRED, "catalogue/")
+    listed = list(store.keys("catalogue/"))  # by the slow writer, before the quick one
+    assert writer.put_top(b"quick", listed, ())
+    monkeypatch.setattr(shelf, "time", SimpleNamespace(time=lambda: 9_000_000_000))
+    assert not writer.put_top(b"slow", listed, ())
+    assert writer.top(writer.newest(store.keys("catalogue/"))) == b"quick"
 
 
 @pytest.mark.usefixtures("small")
