@@ -14,6 +14,7 @@ from nbckpt.core.values.loading import Failure, load_values
 from nbckpt.core.values.variables import Print
 from nbckpt.states.snapshot import is_state
 from nbckpt.timeline.held import UNHELD, Held, ids_of
+from nbckpt.timeline.patching import apply, plan
 from nbckpt.tracker.binding import GONE, Binder
 
 TakePrints = Callable[[Mapping[str, Any]], Mapping[str, Print]]
@@ -53,8 +54,9 @@ def arrive(
 ) -> Arrived:
     """Bind, replace and remove variables until the namespace equals *target*.
 
-    First everything is loaded, then everything is bound. Variables that share objects are replaced together,
-    so that they share again; all others keep their objects.
+    First everything is loaded, then everything is bound. Arrays that differ only in their bytes get these
+    bytes in place. Other variables that share objects are replaced together, so that they share again; all
+    others keep their objects.
 
     Args:
         target: A checkpoint that is trusted.
@@ -67,11 +69,15 @@ def arrive(
     """
     there = Held(target, {}, {})
     differ = _differing(there, here, read)
-    loaded, failed = _load(target, read(target), namespace, differ, prints)
+    patches = plan(differ, there, here, read, namespace)
+    patched = {name: "changed" for mates in patches for name in mates}
+    replaced = [name for name in differ if name not in patched]
+    loaded, failed = _load(target, read(target), namespace, replaced, prints)
     settings = {name: loaded.pop(name) for name in environment.NAMES & loaded.keys()}
     unheld = {skipped.name for skipped in target.skipped}
     gone = [name for name in variables if name not in there.values and name not in unheld]
-    changes = Binder().bind(
+    apply(patches.values())
+    changes = patched | Binder().bind(
         {**loaded, **kept, **dict.fromkeys(gone, GONE)},
         settings,
         namespace,
@@ -83,7 +89,7 @@ def arrive(
     lost = (unheld - kept.keys()).union(*(failure.names for failure in failed)) & bound.keys()
     ids = ids_of(bound) | dict.fromkeys(lost, UNHELD)
     # What could not be brought back may have shared objects with what was replaced.
-    new = loaded | {name: bound[name] for name in lost}
+    new = loaded | {name: bound[name] for name in lost | patched.keys()}
     stay = {
         name: known for name, known in here.prints.items() if name in bound.keys() - new.keys() - kept.keys()
     }

@@ -37,7 +37,7 @@ from typing import Self
 
 from nbckpt.core.memory.process import private_memory, unseen_writer
 from nbckpt.core.memory.selftest import first_fault
-from nbckpt.core.memory.userfault import PAGE, Ranges, Userfault, joined
+from nbckpt.core.memory.userfault import PAGE, Ranges, Userfault, covers, joined
 from nbckpt.settings import wants_page_record
 
 LEAST = 1 << 20
@@ -173,7 +173,7 @@ class PageRecord:
         """End the record of those regions that are not in private memory."""
         with self._lock:
             for region in regions:
-                if not _covers(private, region.start, region.end):
+                if not covers(private, region.start, region.end):
                     self._end(region)
 
     def _in_order(self) -> list[int]:
@@ -214,7 +214,7 @@ class PageRecord:
         (start, end), (inner_start, inner_end) = _all_pages(address, last), _whole_pages(address, last)
         start = start if self._is_free(start, inner_start) else inner_start
         end = end if self._is_free(inner_end, end) else inner_end
-        if not _covers(looks.private(), start, end):
+        if not covers(looks.private(), start, end):
             return None
         try:
             linux.protect(start, end)
@@ -317,11 +317,6 @@ def _whole_pages(address: int, last: int) -> tuple[int, int]:
 def _short(ranges: Ranges) -> Ranges:
     """Return the ranges in order, and the gaps between them too if there are too many."""
     return joined(ranges, _NEAR if len(ranges) > _MOST_RANGES else 0)
-
-
-def _covers(ranges: Ranges, start: int, end: int) -> bool:
-    at = bisect_right(ranges, (start, 1 << 64)) - 1
-    return at >= 0 and ranges[at][1] >= end
 
 
 class _Process:

@@ -13,6 +13,7 @@ from nbckpt.core.memory.userfault import Ranges, joined
 _PRIVATE = re.compile(
     rb"^([0-9a-f]+)-([0-9a-f]+) rw.p 00000000 00:00 0 *(?:\[heap\]|\[anon:[^\n]*)?$", re.MULTILINE
 )
+_WRITABLE = re.compile(rb"^([0-9a-f]+)-([0-9a-f]+) rw.p ", re.MULTILINE)
 _DEVICES = (
     *("/dev/nvidia", "/dev/kfd", "/dev/dri/", "/dev/accel", "/dev/infiniband/", "/dev/vfio/"),
     "/dev/video",
@@ -22,11 +23,20 @@ _DEVICES = (
 
 def private_memory() -> Ranges:
     """Return the memory that no file holds and no other process maps; nothing if that cannot be read."""
+    return _mapped(_PRIVATE)
+
+
+def writable_memory() -> Ranges:
+    """Return the memory whose writes reach no file and no other process; nothing if that cannot be read."""
+    return _mapped(_WRITABLE)
+
+
+def _mapped(form: re.Pattern[bytes]) -> Ranges:
     try:
         lines = Path("/proc/self/maps").read_bytes()
     except OSError:
         return []
-    return joined([(int(low, 16), int(high, 16)) for low, high in _PRIVATE.findall(lines)])
+    return joined([(int(low, 16), int(high, 16)) for low, high in form.findall(lines)])
 
 
 def unseen_writer() -> str:

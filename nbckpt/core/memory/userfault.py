@@ -13,6 +13,7 @@ import os
 import platform
 import struct
 import sys
+from bisect import bisect_right
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -135,3 +136,9 @@ def joined(ranges: Ranges, gap: int = 0) -> Ranges:
         else:
             together.append((low, high))
     return together
+
+
+def covers(ranges: Ranges, start: int, end: int) -> bool:
+    """Tell whether one of the ranges, which are in order, contains this one."""
+    at = bisect_right(ranges, (start, 1 << 64)) - 1
+    return at >= 0 and ranges[at][1] >= end

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 from nbckpt.core.memory.userfault import Ranges, joined
-from nbckpt.core.packs.content import Content
+from nbckpt.core.packs.content import Content, Run
 from nbckpt.core.packs.reader import Reader
 from nbckpt.core.packs.writer import Packer
 
@@ -30,3 +32,10 @@ def differing(memory: memoryview, content: Content, reader: Reader) -> Ranges:
     pairs = enumerate(zip(blobs, live.digests, strict=True))
     changed = [(at * size, blob.size) for at, (blob, digest) in pairs if blob.digest != digest]
     return joined([(start, start + length) for start, length in changed])
+
+
+def runs_between(content: Content, low: int, high: int, reader: Reader) -> list[Run]:
+    """Return the runs of the blobs of a content between two offsets, at which blobs begin or end."""
+    places = [(pack, at, 1) for pack, first, count in content.runs for at in range(first, first + count)]
+    ends = accumulate(blob.size for blob in reader.blobs(content.runs))
+    return [place for place, end in zip(places, ends, strict=True) if low < end <= high]

@@ -240,6 +240,35 @@ def _draft(members: list[Member], namespace: dict[str, Any], take: Taker) -> _Dr
     return _Draft(members, record.stored(), [take(span) for span in roots], buffers)
 
 
+@dataclass(frozen=True)
+class Live:
+    """A group as it is in memory.
+
+    Attributes:
+        record: The pickle.
+        roots: The memory beside it.
+        buffers: The buffers of the pickle; see `Group`.
+        is_writable: Whether all of the memory can be written to.
+    """
+
+    record: bytes
+    roots: list[Span]
+    buffers: tuple[tuple[int, int, int], ...]
+    is_writable: bool
+
+
+def live_group(values: list[Any], namespace: dict[str, Any]) -> Live:
+    """Return the values of a group as `capture` would store them. Nothing is stored."""
+    parts = [dump([value], namespace) for value in values]
+    owners = [owner for part in parts for owner in part.owners]
+    overlaps = Overlaps([span for part in parts for span in part.reached], owners)
+    is_one = len(values) == 1 and not overlaps
+    pickled = parts[0] if is_one else dump(values, namespace, overlaps)
+    roots, buffers = merged(pickled.buffers) if overlaps else _separate(pickled.buffers)
+    is_writable = not any(span.view.readonly for span in pickled.buffers)
+    return Live(pickled.record, roots, tuple(buffers), is_writable)
+
+
 def _small_apart(groups: Iterable[list[Member]]) -> tuple[list[Member], list[list[Member]]]:
     """Return the small plain members that share nothing, not even between two names, and the other groups."""
     small: list[Member] = []

@@ -1,0 +1,124 @@
+"""Undo of a change inside arrays: the same memory gets its former bytes, or the group is replaced."""
+
+from __future__ import annotations
+
+import gc
+import mmap
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nbckpt.store import LocalStore
+from nbckpt.timeline.timeline import Timeline
+from nbckpt.tracker import Tracker
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells whose memory it is")
+
+
+class Kernel:
+    """A namespace whose cells leave points."""
+
+    def __init__(self, folder: Path) -> None:
+        self.names: dict[str, Any] = {"__name__": "__main__", "np": np}
+        self.timeline = Timeline(Tracker(LocalStore(folder)), self.names, lambda: frozenset({"np"}))
+
+    def run(self, source: str, **beside: Any) -> None:
+        self.names |= beside
+        exec(source, self.names)
+        self.timeline.record({})
+
+    def undo(self) -> Any:
+        return self.timeline.undo(1, {})
+
+
+@pytest.fixture
+def kernel(tmp_path: Path) -> Kernel:
+    return Kernel(tmp_path)
+
+
+def test_an_alias_that_no_variable_has_sees_the_undo(kernel: Kernel) -> None:
+    kernel.run("a = np.zeros(1_000_000); view = a[10:20]; parts = {'a': a, 'more': [np.ones(100_000)]}")
+    alias, array = memoryview(kernel.names["a"]), kernel.names["a"]
+    kernel.run("a[15] = 7; parts['more'][0][3] = 9")
+    kernel.undo()
+    assert kernel.names["a"] is array
+    assert (alias[15], kernel.names["view"][5], kernel.names["parts"]["more"][0][3]) == (0, 0, 1)
+    kernel.timeline.redo(1, {})
+    assert (alias[15], kernel.names["view"][5], kernel.names["parts"]["more"][0][3]) == (7, 7, 9)
+    assert kernel.timeline.record({}) is None
+
+
+def test_a_patched_variable_is_named_as_changed(kernel: Kernel) -> None:
+    kernel.run("a = np.zeros(100_000); b = 1")
+    kernel.run("a[0] = 1")
+    assert kernel.undo().changes == {"a": "changed"}
+
+
+@pytest.mark.parametrize("change", ["a = a.reshape(100, -1)", "a = a.view('i8')", "a = np.ones(200_000)"])
+def test_another_form_of_an_array_is_replaced(kernel: Kernel, change: str) -> None:
+    kernel.run("a = np.zeros(100_000)")
+    kernel.run(f"a[0] = 1; {change}")
+    array = kernel.names["a"]
+    was = array.copy()
+    kernel.undo()
+    assert kernel.names["a"].shape == (100_000,)
+    assert (array == was).all()
+
+
+def test_memory_that_cannot_be_written_to_is_replaced(kernel: Kernel) -> None:
+    kernel.run("a = np.zeros(100_000)")
+    kernel.run("a = np.ones(100_000); a.flags.writeable = False")
+    array = kernel.names["a"]
+    kernel.undo()
+    assert array[0] == 1
+    assert kernel.names["a"][0] == 0
+
+
+def test_a_file_that_an_array_maps_is_never_written_to(kernel: Kernel, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(bytes(800_000))
+    with file.open("r+b") as opened:
+        memory = mmap.mmap(opened.fileno(), 0)
+    kernel.run("pass", a=np.frombuffer(memory))
+    kernel.run("a[0] = 5")
+    kernel.undo()
+    assert np.fromfile(file)[0] == 5
+    assert kernel.names["a"][0] == 0
+
+
+def test_an_index_finds_its_labels_after_an_undo(kernel: Kernel) -> None:
+    frame = pytest.importorskip("pandas").DataFrame
+    kernel.run("f = F({'x': np.arange(10_000)}, index=np.arange(10_000)); del F", F=frame)
+    kernel.run("f.index = np.arange(10_000)[::-1].copy(); f.loc[9_999]")
+    kernel.undo()
+    assert kernel.names["f"].loc[9_999, "x"] == 9_999
+
+
+def test_memory_is_replaced_while_a_thread_of_the_user_runs(kernel: Kernel) -> None:
+    kernel.run("a = np.zeros(100_000)")
+    kernel.run("a[0] = 1")
+    array, done = kernel.names["a"], threading.Event()
+    thread = threading.Thread(target=done.wait)
+    thread.start()
+    kernel.undo()
+    done.set()
+    thread.join()
+    assert (array[0], kernel.names["a"][0]) == (1, 0)
+
+
+def test_damaged_bytes_are_named_and_nothing_is_patched(kernel: Kernel, tmp_path: Path) -> None:
+    kernel.run("a = np.zeros(1_000_000); a[:] = np.random.rand(1_000_000)")
+    first = sorted(tmp_path.rglob("*.pack"))
+    kernel.run("a[0] = 1")
+    array = kernel.names["a"]
+    for pack in first:
+        pack.write_bytes(pack.read_bytes()[:4096] + bytes(pack.stat().st_size - 4096))
+    arrived = kernel.undo()
+    gc.collect()
+    assert [failure.names for failure in arrived.failed] == [("a",)]
+    assert kernel.names["a"] is array
+    assert array[0] == 1
