@@ -121,3 +121,38 @@ def test_a_stranger_s_state_is_not_offered(
     with capture_output() as shown:
         watched.run("%reload_ext nbckpt")
     assert "State of" not in shown.stdout
+
+
+CELL = "%%ckpt cell made\nprint('it runs')\nmade = [k, k]"
+
+
+def test_a_kept_cell_comes_back_from_a_copy_after_gc(
+    notebook: Notebook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for k in (1, 2):
+        notebook.run(f"k = {k}")
+        notebook.run(CELL)
+    notebook.run("%ckpt gc")
+    notebook.run(f"%ckpt push {tmp_path / 'copy'}")
+    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "there"))
+    notebook.run("%reload_ext nbckpt")
+    notebook.run(f"%ckpt pull {tmp_path / 'copy'}")
+    notebook.run("%ckpt gc")
+    for k in (1, 2):
+        notebook.run(f"k = {k}; made = None")
+        with capture_output() as shown:
+            notebook.run(CELL)
+        assert "Restored made of cell made" in str(shown.outputs[0].data) + shown.stdout
+        assert notebook.names["made"] == [k, k]
+
+
+def test_a_restored_cell_is_undone_and_redone(watched: Notebook) -> None:
+    watched.run("k = 1")
+    watched.run(CELL)
+    watched.run("made = None")
+    watched.run(CELL)
+    assert watched.names["made"] == [1, 1]
+    watched.run("%ckpt undo")
+    assert watched.names["made"] is None
+    watched.run("%ckpt redo")
+    assert watched.names["made"] == [1, 1]

@@ -109,6 +109,19 @@ def test_the_panel_opens_without_threads(no_threads: Notebook) -> None:
     no_threads.run("%ckpt panel")
 
 
+def test_cells_are_undone_and_restored_without_threads(no_threads: Notebook) -> None:
+    no_threads.run("%ckpt auto on --budget 100000%")
+    no_threads.run("import numpy as np\nbig, small = np.zeros(300_000), [1]")
+    no_threads.run("big[0] = 7; small.append(2)")
+    no_threads.run("%ckpt undo")
+    assert (float(no_threads.names["big"][0]), no_threads.names["small"]) == (0.0, [1])
+    no_threads.run("%ckpt redo")
+    no_threads.run("%%ckpt cell total\ntotal = big.sum()")
+    no_threads.run("del total")
+    no_threads.run("%%ckpt cell total\ntotal = big.sum()")
+    assert float(no_threads.names["total"]) == 7.0
+
+
 def test_the_inline_pool_defers_errors_but_raises_interrupts() -> None:
     pool = InlineExecutor()
     assert pool.submit(divmod, 7, 2).result() == (3, 1)
