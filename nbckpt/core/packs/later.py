@@ -20,13 +20,18 @@ class Later:
         self._works: list[tuple[Callable[[], None], bool]] = []
         self._room = _MOST_COPIED
 
-    def has_room(self, stored: Stored, blob: int, known: Known) -> bool:
-        """Tell whether all blobs that may have to be written can be copied, and take the room for that."""
-        size = blob * sum(not (name and known.find(name)) for name in stored.digests)
-        if size > self._room:
-            return False
-        self._room -= size
-        return True
+    def copied(self, stored: Stored, blob: int, known: Known) -> list[int] | None:
+        """Return where the blobs begin that may have to be written, or None if copies of them have no room.
+
+        It takes the room. A blob that is proven unwritten and is in the store needs no copy.
+        """
+        if known.has_all(stored.digests):
+            return []
+        places = [at * blob for at, name in enumerate(stored.digests) if not known.find(name)]
+        if len(places) * blob > self._room:
+            return None
+        self._room -= len(places) * blob
+        return places
 
     def add(self, work: Callable[[], None], *, is_short: bool) -> None:
         """Put off one piece of work."""

@@ -239,23 +239,23 @@ class Packer:
         if lent:
             self._unwritten.known(view, blob, stored)
         later = self._later
-        is_copied = lent and later is not None and later.has_room(stored, blob, self._known)
+        copied = later.copied(stored, blob, self._known) if lent and later is not None else None
         if later is not None and not aligned:
             stored.digests[:] = [self.algorithms.digest(part) for part in parts(view, blob)]
-        elif lent and not (self._dry or is_copied):
+        elif lent and copied is None and not self._dry:
             self._lent.add(stored, view, blob)
             self.lends = True
-        step = blob if is_copied or len(view) <= blob else max(_STRETCH, blob)
+        step = blob if copied is not None or len(view) <= blob else max(_STRETCH, blob)
         is_short = stored.digests.count(b"") <= max(1, min(_FEW, len(stored.digests) // 2))
-        for at, part in enumerate(parts(view, step)):
-            first = at * step // blob
-            names = stored.digests[first : -(-(at * step + len(part)) // blob)]
+        for at in range(0, len(view), step) if copied is None else copied:
+            part, first = view[at : at + step], at // blob
+            names = stored.digests[first : -(-(at + len(part)) // blob)]
             if lent and all(names) and (self._dry or self._known.has_all(names)):
                 self._done += len(part)
                 continue
-            part = memoryview(bytes(part)) if is_copied else part
+            part = memoryview(bytes(part)) if copied else part
             work = partial(self._work, stored, part, first, blob, self._ticket())
-            work = partial(work, aligned=aligned, lent=lent and not is_copied)
+            work = partial(work, aligned=aligned, lent=lent and not copied)
             (later.add if later else self._submit)(work, is_short=is_short)
         return stored
 
