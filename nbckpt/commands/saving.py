@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from nbckpt.commands.options import Name, Text, Variable
 from nbckpt.commands.table import Session
 from nbckpt.core.environment import NAMES
+from nbckpt.core.manifest import Manifest
 from nbckpt.core.references import SHORT
 from nbckpt.render import Cell, Column, Page, Result, Table, count, duration, short, size
 from nbckpt.states.snapshot import is_state
+from nbckpt.timeline.recipes import facts
 from nbckpt.tracker import Saved
 
 
@@ -36,18 +39,20 @@ class SaveResult(Result):
         saved: The tracker's result.
         where: The notebook and cell, as text.
         hint: A note about a likely mistake of the user.
+        unseen: A note about changes that no automatic point holds.
     """
 
     saved: Saved
     where: str = ""
     hint: str = ""
+    unseen: str = ""
 
     @property
     def warns(self) -> bool:
         """See `Result.warns`."""
         manifest = self.saved.manifest
         changed = any(value.changed for value in manifest.values)
-        return bool(manifest.skipped or manifest.warnings or changed or self.hint)
+        return bool(manifest.skipped or manifest.warnings or changed or self.hint or self.unseen)
 
     def page(self) -> Page:
         """See `Result.page`."""
@@ -65,7 +70,7 @@ class SaveResult(Result):
             notes=(
                 *torn_note(value.name for value in manifest.values if value.changed),
                 *manifest.warnings,
-                *([self.hint] if self.hint else []),
+                *filter(None, (self.unseen, self.hint)),
             ),
             tables=(Table("not saved, because they cannot be pickled", columns, skipped),),
         )
@@ -104,7 +109,7 @@ def save(
         hidden=hidden,
         states=states,
         message=message,
-        origin=session.where,
+        origin={**session.where, **_recipes(session)},
         provenance=not no_provenance,
         progress=session.progress,
     )
@@ -115,4 +120,25 @@ def save(
         hint = (
             f"Saved all variables as checkpoint {name!r}. To save only the variable: %ckpt save {name} {name}"
         )
-    return SaveResult(saved, f", cell [{cell}]" if cell else "", hint)
+    return SaveResult(saved, f", cell [{cell}]" if cell else "", hint, _unseen(session, saved.manifest))
+
+
+def _recipes(session: Session) -> dict[str, Any]:
+    """Return the cells that made what cannot be saved, for the provenance of a save."""
+    points = session.points
+    return facts(points.timeline.recipes.live) if points is not None and points.limits is not None else {}
+
+
+def _unseen(session: Session, saved: Manifest) -> str:
+    """Return a note about changes that the automatic points missed, because no cell's code named them."""
+    points = session.points
+    names = points.unseen(saved) if points is not None else ()
+    if points is None or points.timeline.here is None or not names:
+        return ""
+    cell = points.timeline.here.manifest.provenance.get("cell", {}).get("count")
+    which = f"the automatic point of cell [{cell}]" if cell else "the last automatic point"
+    it, them = ("it", "that change") if len(names) == 1 else ("them", "these changes")
+    return (
+        f"{short(', '.join(names), 100)} changed in a cell that did not name {it}: "
+        f"{which} does not hold {them}. The next point does."
+    )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from nbckpt.commands.changes import changes_table, failures_table
 from nbckpt.commands.table import Session
+from nbckpt.core.environment import NAMES
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.references import SHORT
 from nbckpt.render import Hint, Page, Result, age, short
@@ -40,7 +41,7 @@ class Traveled(Result):
     def page(self) -> Page:
         """See `Result.page`."""
         arrived, manifest = self.arrived, self.arrived.manifest
-        notes = [*self._reran(), *self._not_kept()]
+        notes = [*self._unseen(), *self._reran(), *self._not_kept()]
         if not (notes or arrived.changes):
             notes.append("All variables were equal already.")
         cell = manifest.provenance.get("cell")
@@ -57,6 +58,15 @@ class Traveled(Result):
             tuple(notes),
             hints=(way_on, Hint("All points", "%ckpt history")),
         )
+
+    def _unseen(self) -> list[str]:
+        """Return a note about a change that no cell's point held."""
+        names = [name for name in self.arrived.unseen if name not in NAMES]
+        if not names:
+            return []
+        return [
+            f"{short(', '.join(names), 100)} had changed since the last point. That was the first step back."
+        ]
 
     def _reran(self) -> list[str]:
         """Return what ran again, and what came of it."""
@@ -103,4 +113,4 @@ def traveled(session: Session, arrived: Arrived, label: str, *, rerun: bool) -> 
         **arrived.changes,
         **{name: "new" if name in arrived.missing else "changed" for name in done.made},
     }
-    return Traveled(replace(done.arrived, changes=changes), label, done)
+    return Traveled(replace(done.arrived, changes=changes, unseen=arrived.unseen), label, done)

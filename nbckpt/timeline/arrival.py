@@ -33,6 +33,7 @@ class Arrived:
             then, or to an object that cells used since. They stay bound as they were.
         missing: The variables that the checkpoint could not hold, and that are not bound.
         held: The namespace now.
+        unseen: What had changed since the last point, by an undo: that change was undone as the first step.
     """
 
     manifest: Manifest
@@ -41,6 +42,7 @@ class Arrived:
     unheld: tuple[str, ...]
     missing: tuple[str, ...]
     held: Held
+    unseen: tuple[str, ...] = ()
 
 
 def arrive(

@@ -79,7 +79,7 @@ class Auto:
         self.missed = 0
         self._clock = clock
         self._points = Points(timeline.history)
-        self._touched = _NO_NAMES
+        self._touched = self._running = _NO_NAMES
         self._spent = _Spent()
         self._dropped = 0
         self._is_told = False
@@ -106,7 +106,7 @@ class Auto:
 
         Wait while the point in the background needs memory that the cell can touch. An interrupt drops it.
         """
-        self._is_running = True
+        self._is_running, self._running = True, touched
         try:
             self.timeline.make_way(touched)
         except KeyboardInterrupt:
@@ -124,6 +124,18 @@ class Auto:
         if is_done:
             self._given = 0
         return is_done
+
+    def unseen(self, saved: Manifest) -> tuple[str, ...]:
+        """Return the variables that changed without being named, as a save of the present namespace shows.
+
+        No point holds these changes; the next one will.
+        """
+        touched = self._touched | self._running
+        if self.limits is None or touched.everything or others_run():
+            return ()
+        names = self.timeline.unseen(saved, touched.names)
+        self._touched |= Touched(frozenset(names))
+        return names
 
     def _save_the_rest(self) -> None:
         """Save what no point holds yet, before the process ends."""
@@ -164,7 +176,7 @@ class Auto:
             origin: The cell and the notebook.
         """
         assert self.limits is not None  # it is on
-        self._is_running = False
+        self._is_running, self._running = False, _NO_NAMES
         if others_run():
             touched |= Touched(frozenset(), "another thread runs")
         self._touched |= touched

@@ -48,6 +48,24 @@ class Timeline(Recorder):
         super().__init__(tracker, namespace, hidden)
         self._reruns = False
 
+    def unseen(self, saved: Manifest, touched: Container[str]) -> tuple[str, ...]:
+        """Return the variables that differ from the last point, by a save, though no code named them.
+
+        Large memory is left out, since the next point looks at it whatever the code names.
+
+        Args:
+            saved: A save of the present namespace.
+            touched: What code named since the last point.
+        """
+        if self.here is None:
+            return ()
+        here, variables = self.here, self._variables()
+        looked_at = here.may_differ(variables, {name for name in variables if name in touched})
+        small = {name: known for name, known in here.prints.items() if not known.memory}
+        digests = {value.name: value.digest for value in saved.values if value.name in small}
+        names = digests.keys() & variables.keys() - looked_at
+        return tuple(sorted(name for name in names if small[name].digest != digests[name]))
+
     def _begin(self, origin: Mapping[str, Any]) -> Step | None:
         """Make a point of the present namespace before a way."""
         if self._reruns:
@@ -73,7 +91,7 @@ class Timeline(Recorder):
         Raises:
             UsageError: There are fewer points before.
         """
-        self._begin(origin)
+        step = self._begin(origin)
         passed, target = [], self._here()
         for _ in range(steps):
             passed.append(target.id)
@@ -81,7 +99,7 @@ class Timeline(Recorder):
         self._check_trust(target, target.id[:SHORT], trust=False)
         arrived = self._go(target)
         self._undone += passed
-        return arrived
+        return replace(arrived, unseen=step.changed if step else ())
 
     def redo(self, steps: int, origin: Mapping[str, Any]) -> Arrived:
         """Go forward again by this number of undone points.

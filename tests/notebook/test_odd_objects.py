@@ -1,0 +1,125 @@
+"""Objects with caches, orders and positions: what only reads them leaves no point, what changes them does."""
+
+from __future__ import annotations
+
+import pytest
+
+from notebook.conftest import Notebook
+
+ROWS = {
+    "set": ("s = {'a', 'b', 'c'}", "s.add('z'); s.discard('z'); sorted(s)", "s.add('q')", "sorted(s)"),
+    "order of a dict": ("d = {'a': 1, 'b': 2}", "list(d)", "d['a'] = d.pop('a')", "list(d)"),
+    "ordered dict": (
+        "d = collections.OrderedDict(a=1, b=2)",
+        "d['a']",
+        "d.move_to_end('a')",
+        "list(d)",
+    ),
+    "regular expression": ("r = re.compile('a+b')", "r.match('aab')", "r = re.compile('c')", "r.pattern"),
+    "index of a frame": (
+        "f = pd.DataFrame({'x': np.arange(50.)}, index=[f'k{i}' for i in range(50)])",
+        "f.loc['k3']; f.index.get_loc('k4'); f.index.is_unique; f.sort_index(); f.describe()",
+        "f.loc['k0', 'x'] = 9",
+        "float(f.loc['k0', 'x'])",
+    ),
+    "dates": (
+        "f = pd.DataFrame({'x': np.arange(4.)}, index=pd.date_range('2020', periods=4))",
+        "f.loc['2020-01-02']; f.index.values; f.resample('D').mean()",
+        "f.iloc[0, 0] = 9",
+        "float(f.iloc[0, 0])",
+    ),
+    "durations": (
+        "t = pd.Series(pd.to_timedelta(['1s', '2s']))",
+        "t.dt.total_seconds(); t.sum()",
+        "t.iloc[0] = pd.Timedelta('9s')",
+        "t.dt.total_seconds().tolist()",
+    ),
+    "protocol": (
+        "import typing\n@typing.runtime_checkable\nclass P(typing.Protocol):\n    def go(self): ...",
+        "isinstance(3, P); P.__annotations__",
+        "P.size = 2",
+        "getattr(P, 'size', 0)",
+    ),
+    "abstract class": (
+        "import abc\nclass A(abc.ABC): pass\nclass B(A): pass\nb = B()",
+        "isinstance(b, A); issubclass(int, A)",
+        "b.x = 1",
+        "getattr(b, 'x', 0)",
+    ),
+    "function with a cache": (
+        "@functools.lru_cache\ndef f(x): return x * 2",
+        "f(3)",
+        "def f(x): return x * 3",
+        "f(3)",
+    ),
+    "generator of NumPy": (
+        "g = np.random.default_rng(0)",
+        "g.bit_generator.state",
+        "g.random()",
+        "g.bit_generator.state['state']['state']",
+    ),
+    "generator of random": ("r = random.Random(1)", "r.getstate()", "r.random()", "hash(r.getstate())"),
+    "counter": ("c = itertools.count()", "repr(c)", "next(c)", "repr(c)"),
+    "iterator of a dict": ("d = {'a': 1, 'b': 2}; c = iter(d)", "repr(c)", "next(c)", "list(copy.copy(c))"),
+    "iterator of a range": ("c = iter(range(5))", "repr(c)", "next(c)", "list(copy.copy(c))"),
+    "reversed": ("c = reversed([1, 2])", "repr(c)", "next(c)", "list(copy.copy(c))"),
+    "position in a buffer": ("b = io.BytesIO(b'abc')", "b.getvalue()", "b.read(1)", "b.tell()"),
+    "deque": ("q = collections.deque([1, 2, 3], 5)", "q[0]", "q.rotate(1)", "list(q)"),
+    "default dict": ("d = collections.defaultdict(list)", "len(d)", "d['x'].append(1)", "dict(d)"),
+    "flag of an array": (
+        "a = np.arange(10.)",
+        "a.sum(); memoryview(a)",
+        "a.flags.writeable = False",
+        "a.flags.writeable",
+    ),
+    "path": ("p = pathlib.Path('a') / 'b'", "p.name; hash(p); p.parts", "p = p / 'c'", "p.as_posix()"),
+}
+
+
+@pytest.fixture
+def watched(notebook: Notebook) -> Notebook:
+    notebook.run(
+        "import collections, copy, functools, io, itertools, pathlib, random, re\n"
+        "import numpy as np\nimport pandas as pd"
+    )
+    notebook.run("%ckpt auto on --budget 100000%")
+    return notebook
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", sorted(ROWS))
+def test_reading_is_no_change_and_a_change_is_undone(case: str, watched: Notebook) -> None:
+    setup, read, change, value = ROWS[case]
+    expression = f"repr({value})"
+    watched.run(setup)
+    watched.run("%ckpt save kept")
+    points = len(watched.run("%ckpt history").points)
+    watched.run(read)
+    assert len(watched.run("%ckpt history").points) == points
+    same = {difference.change for difference in watched.run("%ckpt diff kept").compared.differences}
+    assert same <= {"same"}
+    before = watched.run(expression)
+    watched.run(change)
+    after = watched.run(expression)
+    assert after != before
+    watched.run("%ckpt undo")
+    assert watched.run(expression) == before
+    watched.run("%ckpt redo")
+    assert watched.run(expression) == after
+    watched.run("%ckpt checkout kept")
+    assert watched.run(expression) == before
+
+
+def test_an_open_file_is_not_saved_as_its_text(watched: Notebook) -> None:
+    pathlib = watched.names["pathlib"]
+    pathlib.Path("notes").write_text("abc")
+    watched.run("file = open('notes')")
+    saved = watched.run("%ckpt save kept")
+    assert [skipped.reason for skipped in saved.saved.manifest.skipped] == ["an open file cannot be saved"]
+    watched.run("first = file.read(1)")
+    former = watched.names["file"]
+    watched.run("%ckpt undo --rerun")
+    again = watched.names["file"]
+    assert (former.tell(), again.tell()) == (1, 0)
+    former.close()
+    again.close()
