@@ -137,8 +137,8 @@ def _unseen(session: Session, saved: Manifest) -> str:
         return ""
     cell = points.timeline.here.manifest.provenance.get("cell", {}).get("count")
     which = f"the automatic point of cell [{cell}]" if cell else "the last automatic point"
-    it, them = ("it", "that change") if len(names) == 1 else ("them", "these changes")
+    pronoun, changes = ("it", "that change") if len(names) == 1 else ("them", "these changes")
     return (
-        f"{short(', '.join(names), 100)} changed in a cell that did not name {it}: "
-        f"{which} does not hold {them}. The next point does."
+        f"{short(', '.join(names), 100)} changed in a cell that did not name {pronoun}: "
+        f"{which} does not hold {changes}. The next point does."
     )

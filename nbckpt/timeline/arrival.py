@@ -108,7 +108,8 @@ def _load(
     loaded, failed = load_values(target, reader, names, namespace, classes=Classes("live", namespace))
     classes = {name: value for name, value in loaded.items() if isinstance(value, type)}
     saved = {value.name: value.digest for value in target.values}
-    if any(mark.digest != saved[name] for name, mark in prints(classes).items()):
+    marks = prints(classes)  # without a class that cannot be pickled now
+    if any(name not in marks or marks[name].digest != saved[name] for name in classes):
         return load_values(target, reader, names, namespace, classes=Classes("same", namespace))
     return loaded, failed
 

@@ -172,11 +172,16 @@ class Timeline(Recorder):
         namespace, recipes, live = self._namespace, recipes_of(target), self._unheld()
         objects = self._removed | live
         kept = {name: objects[name, recipe] for name, recipe in recipes.items() if (name, recipe) in objects}
+        for name in self._prints(
+            kept
+        ):  # its class went back meanwhile, for example: it is another object now
+            del kept[name]
         arrived = arrive(
             target, self._held(), self._tracker.read, self._prints, namespace, self._variables(), kept
         )
         self.here, self._removed = arrived.held, objects
         stay = {name: recipe for (name, recipe), value in live.items() if self._is(name, value)}
+        stay = {name: recipe for name, recipe in stay.items() if name not in arrived.held.prints}
         self.recipes.settle(stay | {name: recipes[name] for name in kept})
         self._tracker.before = target
         return arrived

@@ -292,3 +292,14 @@ def test_what_cannot_be_loaded_stays_and_is_in_the_next_point(kernel: Kernel) ->
     kernel.run("s = None")
     kernel.undo()
     assert kernel.names["s"] == [8]
+
+
+def test_a_class_that_cannot_be_saved_any_more_is_set_back(kernel: Kernel) -> None:
+    kernel.run("class C:\n    size = 1")
+    kernel.run("o = C(); g = (part for part in [1])")
+    kernel.run("C.size = g")
+    kernel.undo()
+    assert (kernel.names["C"].size, kernel.names["o"].size) == (1, 1)
+    assert kernel.timeline.record({}) is None
+    kernel.redo()
+    assert kernel.timeline.record({}) is None
