@@ -257,7 +257,7 @@ def undo(session: Session, steps: Annotated[int, Word("N")] = 1, *, rerun: bool 
     """
     points, tracker = session.points, session.tracker
     if points is not None and points.limits is not None and not tracker.undoable.startswith("removal of"):
-        return traveled(session, points.timeline.undo(steps, session.where), UNDONE, rerun=rerun)
+        return traveled(session, points.ready().undo(steps, session.where), UNDONE, rerun=rerun)
     if steps != 1 or rerun:
         taken = "--rerun" if rerun else "a number of steps"
         raise UsageError(f"undo takes {taken} only while auto is on: %ckpt auto on")

@@ -89,19 +89,19 @@ class Traveled(Result):
             reason = why_not(recipes[name])
             key = name in arrived.missing, () if reason else recipes[name], reason
             together.setdefault(key, []).append(name)
-        return [
-            _note(short(", ".join(names), 100), *key, arrived.manifest) for key, names in together.items()
-        ]
+        return [_note(names, *key, arrived.manifest) for key, names in together.items()]
 
 
-def _note(names: str, is_missing: bool, recipe: Recipe, reason: str, target: Manifest) -> str:  # noqa: FBT001
-    so = f"{names} could not be kept" + ("" if is_missing else " and stays as it is now")
+def _note(names: list[str], is_missing: bool, recipe: Recipe, reason: str, target: Manifest) -> str:  # noqa: FBT001
+    is_one = len(names) == 1
+    stays = " and stays as it is now" if is_one else " and stay as they are now"
+    so = f"{short(', '.join(names), 100)} could not be kept" + ("" if is_missing else stays)
     if reason:
-        return f"{so}: {reason}, so run that yourself." if "password" in reason else f"{so}: {reason}."
-    cells = ", ".join(f"[{cell.number}]" for cell in recipe)
-    which = f"cell {cells} makes it" if len(recipe) == 1 else f"cells {cells} make it"
-    again = f"%ckpt checkout {target.id[:SHORT]} --rerun runs {'it' if len(recipe) == 1 else 'them'} again"
-    return f"{so}: {which}. {again}."
+        return f"{so}: {reason}."
+    cells, pronoun = ", ".join(f"[{cell.number}]" for cell in recipe), "it" if is_one else "them"
+    which = f"cell {cells} makes {pronoun}" if len(recipe) == 1 else f"cells {cells} make {pronoun}"
+    again = "that cell" if len(recipe) == 1 else "these cells"
+    return f"{so}: {which}. %ckpt checkout {target.id[:SHORT]} --rerun runs {again} again."
 
 
 def traveled(session: Session, arrived: Arrived, label: str, *, rerun: bool) -> Traveled:

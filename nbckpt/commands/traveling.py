@@ -212,7 +212,7 @@ def checkout(session: Session, ref: Reference, *, trust: bool = False, rerun: bo
         rerun: Run the cells again that made the variables that cannot be saved. All other variables are as
             in the point afterwards.
     """
-    timeline = _points(session, "checkout").timeline
+    timeline = _points(session, "checkout").ready()
     arrived = timeline.checkout(ref, session.where, trust=trust)
     return traveled(session, arrived, "Checked out", rerun=rerun)
 
@@ -224,5 +224,5 @@ def redo(session: Session, steps: Annotated[int, Word("N")] = 1, *, rerun: bool 
         steps: The number of steps.
         rerun: Run the cells again that made the variables that cannot be saved.
     """
-    arrived = _points(session, "redo").timeline.redo(steps, session.where)
+    arrived = _points(session, "redo").ready().redo(steps, session.where)
     return traveled(session, arrived, "Went forward to", rerun=rerun)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from sys import modules
 from typing import Any
 
 from nbckpt.core import environment
@@ -78,6 +79,7 @@ def arrive(
     settings = {name: loaded.pop(name) for name in environment.NAMES & loaded.keys()}
     unheld = {skipped.name for skipped in target.skipped}
     gone = [name for name in variables if name not in there.values and name not in unheld]
+    former = {id(figure): figure for figure in _figures(variables.values())}
     apply(patches.values())
     changes = patched | Binder().bind(
         {**loaded, **kept, **dict.fromkeys(gone, GONE)},
@@ -88,6 +90,7 @@ def arrive(
     )
     changes = {name: change for name, change in changes.items() if change != "same"}
     bound = {name: namespace[name] for name in {*variables, *loaded, *kept} if name in namespace}
+    _close(former, bound.values())
     lost = (unheld - kept.keys()).union(*(failure.names for failure in failed)) & bound.keys()
     ids = ids_of(bound) | dict.fromkeys(lost, UNHELD)
     # What could not be brought back may have shared objects with what was replaced.
@@ -99,6 +102,21 @@ def arrive(
     elsewhere = unheld - kept.keys()
     unheld_names, missing = sorted(elsewhere & bound.keys()), sorted(elsewhere - bound.keys())
     return Arrived(target, changes, tuple(failed), tuple(unheld_names), tuple(missing), held)
+
+
+def _figures(values: Iterable[Any]) -> Iterator[Any]:
+    """Yield the figures among these values, and those that hold the axes and artists among them."""
+    for value in values:
+        if type(value).__module__.startswith("matplotlib.") and (figure := getattr(value, "figure", None)):
+            yield figure
+
+
+def _close(former: Mapping[int, Any], values: Iterable[Any]) -> None:
+    """Close the figures that no variable leads to any more: pyplot would draw on them and keep them."""
+    left = former.keys() - {id(figure) for figure in _figures(values)}
+    if left and (pyplot := modules.get("matplotlib.pyplot")):
+        for number in left:
+            pyplot.close(former[number])
 
 
 def _load(

@@ -85,6 +85,7 @@ class Auto:
         self._is_told = False
         self._told = ""
         self._given = 0
+        self._last: Mapping[str, Any] = {}
         self._is_running = False
         self._rescue = Rescue(self._save_the_rest, lambda: self.timeline.is_busy)
 
@@ -112,6 +113,14 @@ class Auto:
         except KeyboardInterrupt:
             self.timeline.drop()
         self.settle(0)
+
+    def ready(self) -> Timeline:
+        """Return the timeline for a way, after a point of the cells that have none yet."""
+        self.settle()
+        if self.limits is not None and self.missed:
+            self.timeline.record(self._last, missed=self.missed - 1)
+            self._touched, self.missed = _NO_NAMES, 0
+        return self.timeline
 
     def settle(self, seconds: float | None = None) -> bool:
         """Wait for the point in the background. Return False if that takes longer.
@@ -185,6 +194,7 @@ class Auto:
         try:
             self.settle()
             self.timeline.note(origin, touched)
+            self._last = origin
             self.missed += 1
             if self._spent.allows(self.limits.budget, self._clock()):
                 self._begin_point(self.limits, origin)

@@ -44,15 +44,21 @@ class Pending:
         self.error: Exception | None = None
         self._work = work
         self._process = os.getpid()
-        self._done = threading.Event()
+        self._begun, self._done = threading.Event(), threading.Event()
         self._lock = threading.Lock()
         self._is_dropped = self._is_publishing = False
         _at_work.add(self)
         before_the_end(_finish_all)
-        if not starts(threading.Thread(target=self._run, name="nbckpt-point", daemon=True)):
+        try:
+            is_started = starts(threading.Thread(target=self._run, name="nbckpt-point", daemon=True))
+        finally:
+            self._begun.set()
+        if not is_started:
             self._run()
 
     def _run(self) -> None:
+        # `start` waits for the thread, which then would keep the interpreter for 5 ms of the user's pause.
+        self._begun.wait()
         try:
             self.made = self._work(self)
         except Exception as error:  # noqa: BLE001  `error` keeps it

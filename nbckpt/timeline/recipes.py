@@ -59,7 +59,7 @@ def why_not(recipe: Recipe) -> str:
     if not recipe or any(not cell.source for cell in recipe):
         return "it is not known which cell made it"
     masked = next((cell for cell in recipe if cell.masked), None)
-    return f"{masked} contains a password, which is not kept" if masked else ""
+    return f"{masked} contains a password, which is not kept, so run that yourself" if masked else ""
 
 
 def plan(missing: Iterable[str], recipes: Mapping[str, Recipe]) -> tuple[set[str], list[Cell]]:

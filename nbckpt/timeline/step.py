@@ -143,7 +143,8 @@ class Step:
     def _look(self, packer: Packer) -> None:
         # Sorted, because the record of variables that share objects depends on their order.
         items = {name: self._variables[name] for name in sorted(self.looked_at)}
-        self._captured = capture(items | environment.read_states(), self._namespace, packer)
+        items |= environment.read_states()
+        self._captured = capture(items, self._namespace, packer, terse=environment.NAMES)
         packer.settle()
         self._cook({skipped.name for skipped in self._captured.skipped})
         self._compare(packer)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from nbckpt.core import environment
@@ -47,6 +48,7 @@ class Timeline(Recorder):
     ) -> None:
         super().__init__(tracker, namespace, hidden)
         self._reruns = False
+        self._ways: list[tuple[str, str]] = []  # where a checkout led, and from where
 
     def unseen(self, saved: Manifest, touched: Container[str]) -> tuple[str, ...]:
         """Return the variables that differ from the last point, by a save, though no code named them.
@@ -82,27 +84,32 @@ class Timeline(Recorder):
         target = self._tracker.manifest(ref)
         self._check_trust(target, ref, trust=trust)
         self._begin(origin)
+        former = self._here().id
+        arrived = self._go(target)
         self._undone.clear()
-        return self._go(target)
+        if target.id != former:
+            self._ways.append((target.id, former))
+        return arrived
 
     def undo(self, steps: int, origin: Mapping[str, Any]) -> Arrived:
-        """Go back by this number of points.
+        """Go back by this number of steps: to the point before, or to where a checkout came from.
 
         Raises:
             UsageError: There are fewer points before.
         """
         step = self._begin(origin)
-        passed, target = [], self._here()
+        passed, target, ways = [], self._here(), [*self._ways]
         for _ in range(steps):
             passed.append(target.id)
-            target = self._parent(target, len(passed) - 1)
+            target = self._former(target, ways, len(passed) - 1)
         self._check_trust(target, target.id[:SHORT], trust=False)
         arrived = self._go(target)
         self._undone += passed
+        self._ways = ways
         return replace(arrived, unseen=step.changed if step else ())
 
     def redo(self, steps: int, origin: Mapping[str, Any]) -> Arrived:
-        """Go forward again by this number of undone points.
+        """Go forward again by this number of undone steps.
 
         Raises:
             UsageError: Fewer were undone since the last change.
@@ -115,7 +122,9 @@ class Timeline(Recorder):
                 else "there is nothing to redo: nothing was undone since the last change of a variable"
             )
         target = self._tracker.manifest(self._undone[-steps])
+        ways = self._ways_along([self._here().id, *reversed(self._undone[-steps:])])
         arrived = self._go(target)
+        self._ways += ways
         del self._undone[-steps:]
         return arrived
 
@@ -172,9 +181,7 @@ class Timeline(Recorder):
         namespace, recipes, live = self._namespace, recipes_of(target), self._unheld()
         objects = self._removed | live
         kept = {name: objects[name, recipe] for name, recipe in recipes.items() if (name, recipe) in objects}
-        for name in self._prints(
-            kept
-        ):  # its class went back meanwhile, for example: it is another object now
+        for name in self._prints(kept):  # a point can hold it now, for example since its class went back
             del kept[name]
         arrived = arrive(
             target, self._held(), self._tracker.read, self._prints, namespace, self._variables(), kept
@@ -208,13 +215,25 @@ class Timeline(Recorder):
     def _here(self) -> Manifest:
         return self._held().manifest
 
-    def _parent(self, child: Manifest, passed: int) -> Manifest:
-        """Return the point before *child*."""
-        entry = self._entries().get(child.parent)
+    def _former(self, present: Manifest, ways: list[tuple[str, str]], passed: int) -> Manifest:
+        """Return the point before *present*, or where the last checkout came from, which is taken off."""
+        entries = self._entries()
+        came_from = ways.pop()[1] if ways and ways[-1][0] == present.id else ""
+        entry = entries.get(came_from) or entries.get(present.parent)
         if entry is None:
             was = f"{passed} steps back is" if passed else "this is"
             raise UsageError(f"there is nothing to undo: {was} the first point that is kept")
         return self.history.read(entry)
+
+    def _ways_along(self, ids: list[str]) -> list[tuple[str, str]]:
+        """Return the steps between these points that lead to a point from another one than its parent."""
+        entries = self._entries()
+        steps = [(later, former) for former, later in pairwise(ids) if later in entries]
+        return [step for step in steps if self.history.read(entries[step[0]]).parent != step[1]]
+
+    def needed(self) -> set[str]:
+        """See `Recorder.needed`. Where checkouts came from stays too."""
+        return super().needed().union(former for _, former in self._ways)
 
     def _entries(self) -> dict[str, Entry]:
         return {entry.id: entry for entry in self.history.living(("checkpoints", "points"))}

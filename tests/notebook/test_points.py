@@ -128,6 +128,36 @@ def test_undo_of_a_restore_steps_back(watched: Notebook) -> None:
     assert (watched.names["a"], watched.names["b"]) == ([2], 3)
 
 
+def test_undo_of_a_checkout_steps_back(watched: Notebook) -> None:
+    watched.run("a = [1]")
+    watched.run("%ckpt save first")
+    watched.run("a = [2]; b = 3")
+    watched.run("%ckpt checkout first")
+    watched.run("%ckpt undo")
+    assert (watched.names["a"], watched.names["b"]) == ([2], 3)
+    watched.run("%ckpt redo")
+    assert (watched.names["a"], "b" in watched.names) == ([1], False)
+    watched.run("a = [4]")
+    watched.run("%ckpt undo 2")
+    assert (watched.names["a"], watched.names["b"]) == ([2], 3)
+    watched.run("%ckpt redo 2")
+    watched.run("%ckpt undo 3")
+    assert (watched.names["a"], "b" in watched.names) == ([1], False)
+
+
+@pytest.mark.slow
+def test_undo_closes_the_figures_that_it_takes_away(watched: Notebook) -> None:
+    pytest.importorskip("matplotlib").use("agg")
+    watched.run("import matplotlib.pyplot as plt")
+    watched.run("fig, ax = plt.subplots()")
+    watched.run("ax.set_title('new')")
+    for way, title in (("undo", ""), ("redo", "new"), ("undo", "")):
+        watched.run(f"%ckpt {way}")
+        assert watched.run("(len(plt.get_fignums()), plt.gcf() is fig, ax.get_title())") == (1, True, title)
+    watched.run("%ckpt undo")
+    assert watched.run("plt.get_fignums()") == []
+
+
 def test_undo_of_a_removal_stays_an_act_on_the_store(watched: Notebook) -> None:
     watched.run("a = [1]")
     watched.run("%ckpt save first")

@@ -42,7 +42,7 @@ def test_a_used_connection_is_named_with_the_cells_that_make_it(watched: Noteboo
     watched.run(TABLE)
     done = watched.run("%ckpt undo")
     assert f"db could not be kept and stays as it is now: cell [{made}] makes it." in said(done)
-    assert f"%ckpt checkout {done.arrived.manifest.id[:8]} --rerun runs it again" in said(done)
+    assert f"%ckpt checkout {done.arrived.manifest.id[:8]} --rerun runs that cell again" in said(done)
     assert done.warns
     assert tables(watched) == 1
 

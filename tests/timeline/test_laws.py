@@ -18,7 +18,6 @@ from nbckpt.cells.analysis import touched
 from nbckpt.core.packs import later
 from nbckpt.errors import StoreError, UsageError
 from nbckpt.store import MemoryStore
-from nbckpt.timeline.points import Points
 from nbckpt.timeline.timeline import Timeline
 from nbckpt.tracker import Tracker
 from timeline.graph import graph
@@ -78,17 +77,26 @@ class Cells(RuleBasedStateMachine):
         self.timeline = Timeline(Tracker(store), self.namespace, lambda: frozenset({"np", "pd"}))
         self.then: dict[str, Any] = {}
         self.unheld: dict[str, set[str]] = {}
+        self.trail: list[str] = []  # the points that undo goes back to, in their order
         self.timeline.record({})
         self.remember()
 
     def remember(self) -> None:
         assert self.timeline.here is not None
         manifest = self.timeline.here.manifest
+        self.follow()
         if manifest.id not in self.then:
             self.unheld[manifest.id] = {skipped.name for skipped in manifest.skipped}
             self.then[manifest.id] = self.held(manifest.id)
         assert self.held(manifest.id) == self.then[manifest.id]
         assert self.timeline.record({}) is None, "nothing has changed since"
+
+    def follow(self) -> None:
+        """Note where undo goes back to from here."""
+        assert self.timeline.here is not None
+        here = self.timeline.here.manifest.id
+        if self.trail[-1:] != [here]:
+            self.trail.append(here)
 
     def held(self, point: str) -> dict[str, Any]:
         """The variables that a point can hold."""
@@ -113,28 +121,20 @@ class Cells(RuleBasedStateMachine):
         assert self.timeline.here is not None
         assert self.timeline.here.manifest.id == point
 
-    def depth(self) -> int:
-        """The number of points before the present one."""
-        assert self.timeline.here is not None
-        parents = {point.id: point.parent for _, point in Points(self.timeline.history).all()}
-        chain = [self.timeline.here.manifest.id]
-        while parents[chain[-1]]:
-            chain.append(parents[chain[-1]])
-        return len(chain) - 1
-
     @rule(steps=st.integers(1, 3))
     def back_and_forth(self, steps: int) -> None:
-        assert self.timeline.here is not None
-        before = self.timeline.here.manifest.id
-        if steps > self.depth():
+        if steps >= len(self.trail):
             with pytest.raises(UsageError, match="nothing to undo"):
                 self.timeline.undo(steps, {})
             return
+        before, self.trail = self.trail, self.trail[:-steps]
         self.timeline.undo(steps, {})
         self.remember()
+        assert self.trail == before[:-steps]
         self.timeline.redo(steps, {})
+        self.trail = before
         self.remember()
-        assert self.timeline.here.manifest.id == before
+        assert self.trail == before
 
 
 class SlowStore(MemoryStore):
@@ -174,6 +174,7 @@ class CellsBesideTheWriter(Cells):
         before = self.timeline.here
         assert self.timeline.settle()
         self.store.last = 10**9
+        self.follow()
         assert self.timeline.here is not None
         if self.timeline.here is not before and self.was is not None:
             unheld, state = self.was
@@ -217,6 +218,8 @@ class CellsBesideTheWriter(Cells):
     @rule(data=st.data())
     def go(self, data: st.DataObject) -> None:
         self.settle()
+        self.timeline.record({})
+        self.follow()
         super().go(data)
 
     @rule(steps=st.integers(1, 3))

@@ -1,0 +1,63 @@
+"""Budget: cells whose points were left out, because points took too much of the cells' time."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+import pytest
+
+from nbckpt.cells.analysis import touched
+from nbckpt.store import MemoryStore
+from nbckpt.timeline.auto import Auto
+from nbckpt.timeline.points import Points
+from nbckpt.timeline.retention import Limits
+from nbckpt.timeline.timeline import Timeline
+from nbckpt.tracker import Tracker
+
+
+class Kernel:
+    """A kernel in which each point takes 10 s, as its clock says."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, Any] = {"__name__": "__main__"}
+        self.cells = count(1)
+        seconds = count(0, 10)
+        timeline = Timeline(Tracker(MemoryStore()), self.names, frozenset)
+        self.auto = Auto(timeline, clock=lambda: next(seconds))
+        self.auto.turn_on(Limits(), {})
+
+    def run(self, source: str) -> None:
+        exec(source, self.names)
+        origin = {"cell": {"count": next(self.cells), "source": source}}
+        self.auto.after_cell(0.0, touched(source, self.names), origin)
+
+    def marks(self) -> list[tuple[str, int]]:
+        """Return the source and the number of other cells of each point but the first, newest first."""
+        self.auto.settle()
+        return [(point.source, point.missed) for _, point in Points(self.auto.timeline.history).all()][:-1]
+
+
+@pytest.fixture
+def kernel() -> Kernel:
+    kernel = Kernel()
+    for source in ("a = 1", "b = 2", "c = 3"):
+        kernel.run(source)
+    assert kernel.marks() == [("a = 1", 0)]
+    return kernel
+
+
+def test_cells_without_a_point_are_undone_together(kernel: Kernel) -> None:
+    kernel.auto.ready().undo(1, {})
+    assert [name for name in kernel.names if len(name) == 1] == ["a"]
+    assert kernel.marks() == [("c = 3", 1), ("a = 1", 0)]
+    kernel.auto.ready().redo(1, {})
+    assert (kernel.names["b"], kernel.names["c"]) == (2, 3)
+
+
+def test_a_checkout_marks_the_cells_whose_points_were_left_out(kernel: Kernel) -> None:
+    timeline = kernel.auto.ready()
+    first = Points(timeline.history).all()[-1][0]
+    timeline.checkout(first.id, {})
+    assert kernel.marks() == [("c = 3", 1), ("a = 1", 0)]
+    assert kernel.auto.missed == 0
