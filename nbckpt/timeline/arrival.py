@@ -112,7 +112,7 @@ def _figures(values: Iterable[Any]) -> Iterator[Any]:
 
 
 def _close(former: Mapping[int, Any], values: Iterable[Any]) -> None:
-    """Close the figures that no variable leads to any more: pyplot would draw on them and keep them."""
+    """Close the figures that no variable leads to now: pyplot would draw on them and keep them."""
     left = former.keys() - {id(figure) for figure in _figures(values)}
     if left and (pyplot := modules.get("matplotlib.pyplot")):
         for number in left:
