@@ -202,6 +202,8 @@ class Timeline(Recorder):
         return self._namespace.get(name, GONE) is value
 
     def _prints(self, values: Mapping[str, Any]) -> dict[str, Print]:
+        if not values:
+            return {}
         history = self.history
         with Packer(history.store, self._known, algorithms=history.algorithms, dry=True) as packer:
             captured = capture(dict(sorted(values.items())), self._namespace, packer, previews=False)

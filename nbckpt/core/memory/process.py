@@ -46,15 +46,16 @@ def unseen_writer() -> str:
     record tells of such a write.
     """
     fcntl = import_module("fcntl")
+    folder = "/proc/self/fd"
     try:
-        files = list(Path("/proc/self/fd").iterdir())
+        numbers = os.listdir(folder)  # noqa: PTH208  a third of the time of paths, several times a cell
     except OSError as error:
         return str(error)
-    for file in files:
+    for number in numbers:
         with suppress(OSError):  # closed meanwhile
-            target = os.readlink(file)  # noqa: PTH115  for speed
+            target = os.readlink(f"{folder}/{number}")  # noqa: PTH115  as above
             if target.startswith(_DEVICES):
                 return target
-            if target.startswith("/") and fcntl.fcntl(int(file.name), fcntl.F_GETFL) & os.O_DIRECT:
+            if target.startswith("/") and fcntl.fcntl(int(number), fcntl.F_GETFL) & os.O_DIRECT:
                 return f"{target}, opened with O_DIRECT"
     return ""
