@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from nbckpt.core.packs import pools
 from nbckpt.states import use_folder
 from nbckpt.trials.engine import shutdown
 
@@ -117,6 +118,13 @@ def own_states() -> Iterator[None]:
     """Give the test a registry of states of its own."""
     with use_folder():
         yield
+
+
+@pytest.fixture(autouse=True)
+def own_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no thread count as the user's that was there before the test, such as a server of many tests."""
+    before, is_harmless = {*threading.enumerate()}, pools._is_harmless
+    monkeypatch.setattr(pools, "_is_harmless", lambda thread: thread in before or is_harmless(thread))
 
 
 @pytest.fixture(autouse=True)

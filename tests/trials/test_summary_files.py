@@ -250,7 +250,7 @@ def test_a_summary_never_makes_a_folder(trial: Trial) -> None:
 def test_an_interrupt_before_the_fold_leaves_no_summary(
     trial: Trial, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(*_: object) -> None:
+    def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     with TrialRecorder(trial) as recorder:
