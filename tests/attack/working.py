@@ -22,6 +22,7 @@ from nbckpt.core.gc import collect
 from nbckpt.errors import NbckptError, NotFoundError
 from nbckpt.mirror import AutoMirror
 from nbckpt.states import save_all_states
+from nbckpt.store import MemoryStore
 from nbckpt.tracker import Tracker
 
 NAMES = ("red", "green", "blue")
@@ -57,7 +58,10 @@ class TransferPool:
         return parse(TABLE, list(words), "%ckpt").run(session)
 
     def some_id(self) -> str:
-        return self.draw.choice(self.tracker.entries()).id
+        entries = self.tracker.entries()
+        if not entries:
+            raise NotFoundError("there are no checkpoints")
+        return self.draw.choice(entries).id
 
     def say(self, *words: object) -> None:
         print(*words, flush=True)
@@ -91,8 +95,14 @@ class TransferPool:
         collect(self.tracker.history, wait=lambda _: None)
 
     def export(self) -> None:
-        self.tracker.export(self.some_id(), self.folder / "one.ckpt", overwrite=True)
-        self.tracker.import_file(self.folder / "one.ckpt")
+        file = self.folder / "one.ckpt"
+        self.tracker.export(self.some_id(), file, overwrite=True)
+        other = Tracker(MemoryStore())
+        other.import_file(file)
+        ids = [entry.id for entry in other.entries()]  # a checkpoint has another id in other packs
+        self.say("undoing", *ids)
+        self.tracker.import_file(file)
+        self.say("saved", *ids)
 
     def push(self) -> None:
         there = [entry.id for entry in self.tracker.entries()]
