@@ -123,7 +123,7 @@ def own_states() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def own_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no thread count as the user's that was there before the test, such as a server of many tests."""
-    before, is_harmless = {*threading.enumerate()}, pools._is_harmless
+    before, is_harmless = {*threading.enumerate()} - {threading.main_thread()}, pools._is_harmless
     monkeypatch.setattr(pools, "_is_harmless", lambda thread: thread in before or is_harmless(thread))
 
 
