@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +13,25 @@ import pytest
 from nbckpt.render import Result
 from notebook.conftest import Notebook
 
+# From Python 3.13 on, a connection that an undo takes away warns.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning")
+
+
+@pytest.fixture(autouse=True)
+def no_connection_left() -> Iterator[None]:
+    """Let the connections end in the test that opened them."""
+    yield
+    gc.collect()
+
 
 @pytest.fixture
-def watched(notebook: Notebook) -> Notebook:
+def watched(notebook: Notebook) -> Iterator[Notebook]:
     notebook.run("import pathlib, random, sqlite3, threading")
     notebook.run("%ckpt auto on --budget 100000%")
-    return notebook
+    yield notebook
+    for value in notebook.names.values():
+        if isinstance(value, sqlite3.Connection):
+            value.close()
 
 
 def count_of(notebook: Notebook) -> int:
