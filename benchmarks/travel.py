@@ -172,7 +172,7 @@ def measure(
 
 
 def _run(folder: Path, program: str, *words: str, record: str = "1", store: str = "travel") -> Any:
-    """Run a program in a shell and with a store of its own, and return what it prints as JSON."""
+    """Run a program in a new shell, with a new store. Return what it prints as JSON."""
     own = {"NBCKPT_SECRET_FILE": str(folder / "secret"), "NBCKPT_STORE": str(folder / store)}
     output = run_python(folder, "-c", _SHELL + program, *words, **own, **{_SWITCH: record})
     return json.loads(output.splitlines()[-1])
