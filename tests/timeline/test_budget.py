@@ -61,3 +61,9 @@ def test_a_checkout_marks_the_cells_whose_points_were_left_out(kernel: Kernel) -
     timeline.checkout(first.id, {})
     assert kernel.marks() == [("c = 3", 1), ("a = 1", 0)]
     assert kernel.auto.missed == 0
+
+
+def test_fewer_points_than_cells_are_said_once(kernel: Kernel) -> None:
+    assert "so there are fewer" in kernel.auto.news()
+    kernel.run("d = 4")
+    assert kernel.auto.news() == ""
