@@ -1,9 +1,9 @@
-"""History: puts checkpoints into a store, removes them and brings them back; its format and its signatures.
+"""History: puts checkpoints into a store and reads them; its format and its signatures.
 
     store.json                           the format and the digest of the store
     signatures/<id>/<key>                signatures that `trust` added later
     pending/<id>                         a checkpoint without a name that is about to be put
-    trash/…                              removed checkpoints and names, until `gc`
+    trash/…                              removed checkpoints and names, until `gc`; see trash.py
 
 Every key is put once and never changed, so writers never have to wait for each other.
 """
@@ -15,7 +15,6 @@ import secrets
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -25,24 +24,20 @@ from nbckpt.core.changes import (
     is_removed,
     note_added,
     note_again,
-    note_removed,
     note_signed,
-    take_back_removal,
 )
 from nbckpt.core.manifest import Manifest, Signature
 from nbckpt.core.manifest_json import FORMAT, MOST, canonical, decode, encode
 from nbckpt.core.names import encode_name
 from nbckpt.core.packs.format import pack_key
-from nbckpt.core.packs.relocation import find_index
 from nbckpt.core.references import SHORT, Entry, Kind, Ref, References
 from nbckpt.core.schema import read
 from nbckpt.core.trust import Signer
-from nbckpt.core.uses import Uses, add_uses
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
 from nbckpt.store import Store
 
 _ID = re.compile(r"[0-9a-f]{64}")
-_PENDING = "pending/"
+PENDING = "pending/"
 _CLAIM_S = 1800.0  # half as long as a collector respects a claim
 _MOST_CLAIMED = 16 << 20
 _ABOUT = {"format": int, "digest?": str, "id?": str, "key?": str}
@@ -194,7 +189,7 @@ class History(References):
         note = "" if ref else note_added(self.store, entry.key)
         if not is_own and is_removed(self.store, entry.key):
             note_again(self.store, entry.key)
-        claim = ref.key if ref else f"{_PENDING}{manifest.id}"
+        claim = ref.key if ref else f"{PENDING}{manifest.id}"
         began, is_put = time.time(), False
         try:
             if ref is None and packs:
@@ -225,17 +220,17 @@ class History(References):
         """Remove a claim unless its checkpoint exists: another import may have put both just now."""
         if not self.store.exists(entry.key):
             self.store.delete(claim)
-            if not claim.startswith(_PENDING) and self.store.exists(entry.key):
+            if not claim.startswith(PENDING) and self.store.exists(entry.key):
                 self.store.put(claim, entry.claim(packs))
 
     def claims(self) -> list[tuple[str, str]]:
         """Return the keys of names and notes that may claim packs, each with the id of its checkpoint."""
-        notes = [(f"{_PENDING}{target}", target) for target in self.pending()]
+        notes = [(f"{PENDING}{target}", target) for target in self.pending()]
         return [(ref.key, ref.id) for ref in self.refs()] + notes
 
     def pending(self) -> list[str]:
         """Return the ids of checkpoints that are about to be put, or to be restored from the trash."""
-        return [key.removeprefix(_PENDING) for key in self.store.keys(_PENDING)]
+        return [key.removeprefix(PENDING) for key in self.store.keys(PENDING)]
 
     def claimed(self, key: str) -> set[str]:
         """Return the packs that a claim names."""
@@ -256,95 +251,17 @@ class History(References):
         """Return a manifest as it is stored."""
         return self.store.get(entry.key)
 
-    def remove(self, entry: Entry) -> list[Ref]:
-        """Move a checkpoint and its names into the trash. Return the names."""
-        refs = [ref for ref in self.refs() if ref.id == entry.id]
-        for key in (entry.key, *(ref.key for ref in refs)):
-            self.store.copy(key, _trashed(key))
-        note_removed(self.store, entry.key)
-        self.store.delete(entry.key)
-        self.store.settle(entry.kind)
-        # From here on the names lead nowhere and are invisible. `gc` removes names that remain.
-        with suppress(StoreError):
-            for ref in refs:
-                self.store.delete(ref.key)
-        return refs
-
-    def discard(self, entry: Entry) -> None:
-        """Move a checkpoint without a name into the trash. No undo brings it back, and `gc` deletes it."""
-        self.store.copy(entry.key, _trashed(entry.key))
-        self.store.delete(entry.key)
-
-    def trash(self) -> dict[str, tuple[Entry, list[Ref]]]:
-        """Return the checkpoints in the trash by id, each as the arguments of `bring_back`."""
-        removed: dict[str, tuple[Entry, list[Ref]]] = {}
-        for entry in self.entries("trash"):
-            removed[entry.id] = replace(entry, key=_back_from_trash(entry.key)), []
-        for ref in self.all_refs() if removed else ():
-            if ref.id in removed and ref.key.startswith("trash/"):
-                removed[ref.id][1].append(replace(ref, key=ref.key.removeprefix("trash/")))
-        return removed
-
-    def bring_back(self, entry: Entry, refs: Iterable[Ref]) -> None:
-        """Undo `remove`, if `gc` has not emptied the trash. An interrupted call can be repeated.
-
-        Raises:
-            NotFoundError: `gc` has deleted the checkpoint, or is about to.
-        """
-        keys = [*(ref.key for ref in refs), entry.key]
-        claim = f"{_PENDING}{entry.id}"
-        back = []
-        try:
-            if not self.store.exists(entry.key):
-                # The claim comes before the look at the marks: see docs/decisions/0045.
-                self.store.put(claim, entry.claim(()))
-                self._check_contents(replace(entry, key=_trashed(entry.key)))
-            for ref in refs:
-                note_added(self.store, entry.key, ref.key)
-            note_added(self.store, entry.key)
-            for key in keys:  # the checkpoint comes last and shows itself and its names at once
-                if not self.store.exists(key):
-                    self.store.copy(_trashed(key), key)
-                    back.append(key)
-        except NotFoundError:
-            for key in (*reversed(back), claim):
-                self.store.delete(key)
-            raise NotFoundError(
-                f"checkpoint {entry.id[:SHORT]} cannot be brought back: `gc` has deleted it, or is about to"
-            ) from None
-        take_back_removal(self.store, entry.key)
-        for key in (claim, *map(_trashed, keys)):
-            self.store.delete(key)
-
-    def _check_contents(self, entry: Entry) -> None:
-        """Check that no collector has deleted, or is about to delete, a checkpoint or its data."""
-        condemned, uses = self._condemned(), Uses()
-        if entry.id in condemned:
-            raise NotFoundError(f"checkpoint {entry.id[:SHORT]} is being collected")
-        try:
-            manifest = self.read(entry)
-        except (CorruptError, FormatError):
-            return  # it was damaged before, and its data cannot be read anyway
-        add_uses(uses, manifest)
-        for pack, places in uses.items():
-            if pack in condemned:
-                raise NotFoundError(f"pack {pack[:12]} is being collected")
-            index = find_index(self.store, pack)
-            blobs = (index[at] for at in places.of(len(index)))
-            if any(blob is None or blob.pack in condemned for blob in blobs):
-                raise NotFoundError(f"pack {pack[:12]} was collected")
-
     def _guard(self, manifest: Manifest) -> None:
         """Check that no collector is about to delete a pack that *manifest* names. See gc.py."""
         packs = manifest.packs()
         if not packs:
             return
-        condemned = self._condemned()
+        condemned = self.condemned()
         gone = {pack for pack in packs if pack in condemned or not self.store.exists(pack_key(pack))}
         if gone:
             raise VanishedError(gone)
 
-    def _condemned(self) -> set[str]:
+    def condemned(self) -> set[str]:
         """Return the packs and checkpoints that collectors are about to delete, from all their marks."""
         condemned: set[str] = set()
         for key in self.store.keys("condemned/"):
@@ -386,12 +303,3 @@ def decode_entry(key: str, data: bytes) -> Manifest:
             f"{manifest.created_at or 'not known'}"
         )
     return manifest
-
-
-def _trashed(key: str) -> str:
-    return f"trash/{key.removeprefix('checkpoints/')}"
-
-
-def _back_from_trash(key: str) -> str:
-    below = key.removeprefix("trash/")
-    return below if "/" in below else f"checkpoints/{below}"

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from nbckpt.core import trash
 from nbckpt.core.history import History
 from nbckpt.core.references import SHORT, Entry, Ref
 from nbckpt.errors import CorruptError, NotFoundError, StoreError
@@ -43,9 +44,9 @@ class Removal:
         return f"removal of {ids}{'' if self.is_whole else ' (its note is damaged and may name only a part)'}"
 
     def bring_back(self, history: History) -> None:
-        """Undo the removal; see `History.bring_back`."""
+        """Undo the removal; see `trash.bring_back`."""
         for entry, refs in self.checkpoints:
-            history.bring_back(entry, refs)
+            trash.bring_back(history, entry, refs)
 
 
 def note(store: Store, entries: Iterable[Entry]) -> None:
@@ -65,14 +66,14 @@ def last_removal(history: History) -> Removal | None:
     Raises:
         CorruptError: Its note is damaged, and names no checkpoint in the trash.
     """
-    trash = history.trash()
-    if not trash:
+    removed = trash.contents(history)
+    if not removed:
         return None
     for key in sorted(filter(_KEY.fullmatch, history.store.keys(FOLDER)), reverse=True):
         with suppress(NotFoundError):  # another process deleted it meanwhile
             text = history.store.get(key, 0, _MOST)
             is_whole = key.endswith(f"-{zlib.crc32(text):08x}")
-            if checkpoints := tuple(trash[name] for name in _ids(text) if name in trash):
+            if checkpoints := tuple(removed[name] for name in _ids(text) if name in removed):
                 return Removal(key.removeprefix(FOLDER), checkpoints, is_whole)
             if not is_whole:
                 raise CorruptError(

@@ -10,7 +10,8 @@ from nbckpt.store.archive import DAMAGE, ArchiveStore, ArchiveWriter, open_archi
 from nbckpt.store.base import STAGING, Buffer, Data, Pieces, Store, check_key, pieces_of
 from nbckpt.store.cached import CachedStore, is_far, with_cache
 from nbckpt.store.cancel import Cancel, CancelledError, TimedOutError, wanted
-from nbckpt.store.files import exchange, sync_file, sync_folder
+from nbckpt.store.files import exchange
+from nbckpt.store.fsync import sync_file, sync_folder
 from nbckpt.store.local import LocalStore
 from nbckpt.store.masking import check_no_secret, masked, masked_url
 from nbckpt.store.memory import MemoryStore

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from nbckpt.errors import NbckptError, NotFoundError, RefusedError, StoreError, UsageError
 from nbckpt.store.base import STAGING, Data, Store, check_key
-from nbckpt.store.files import make_folder, only_files, rename, staged, sweep, sync_folder, write_new
+from nbckpt.store.files import make_folder, only_files, rename, staged, sweep, write_new
+from nbckpt.store.fsync import sync_folder
 from nbckpt.store.scan import OUTSIDE, can_be_named, link_outside, scan
 
 _REFUSALS = {errno.EACCES, errno.EPERM, errno.EROFS}

@@ -17,7 +17,8 @@ from nbckpt.core.algorithms import of_checksum
 from nbckpt.errors import UsageError
 from nbckpt.store import Data, Pieces, check_key
 from nbckpt.store.base import pieces_of
-from nbckpt.store.files import discard, explained, hidden, rename, sweep, sync_folders, sync_tree
+from nbckpt.store.files import discard, explained, hidden, rename, sweep
+from nbckpt.store.fsync import sync_folders, sync_tree
 from nbckpt.store.scan import can_be_named
 from nbckpt.store.scan import scan as files_in
 from nbckpt.sync.exclude import parents

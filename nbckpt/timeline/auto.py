@@ -19,6 +19,7 @@ from nbckpt.core.gc import collect
 from nbckpt.core.history import History, VanishedError
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.packs.pools import others_run, starts
+from nbckpt.core.trash import discard
 from nbckpt.errors import NbckptError, NotFoundError
 from nbckpt.timeline.points import Points
 from nbckpt.timeline.rescue import Rescue
@@ -214,7 +215,7 @@ class Auto:
         points = self._points.all()
         for entry, point in beyond(points, limits, timeline.notebook, timeline.kernel, needed | {made.id}):
             with suppress(NotFoundError):  # another kernel removed it meanwhile
-                timeline.history.discard(entry)
+                discard(timeline.history, entry)
                 self._dropped += point.new_bytes
         if self._dropped >= _COLLECTED:
             self._dropped = 0

@@ -18,6 +18,7 @@ from nbckpt.core.packs.writer import Packer
 from nbckpt.core.references import Entry
 from nbckpt.core.selection import Selection
 from nbckpt.core.transfer import refresh, save, save_once
+from nbckpt.core.trash import discard
 from nbckpt.core.values.members import rough_size
 from nbckpt.errors import NbckptError
 from nbckpt.timeline.held import Held
@@ -225,7 +226,7 @@ class Recorder:
         first = self._publish(step) if len(small) < len(variables) else None
         is_whole = self.record(origin) is not None
         if is_whole and first is not None and (before is None or first is not before.manifest):
-            self.history.discard(Entry.of(first, "points"))
+            discard(self.history, Entry.of(first, "points"))
 
     def _with_notebook(self, origin: Mapping[str, Any]) -> Mapping[str, Any]:
         return {"kernel": self.kernel, **({"notebook": self.notebook} if self.notebook else {}), **origin}

@@ -10,6 +10,7 @@ from nbckpt.core import environment
 from nbckpt.core.history import History
 from nbckpt.core.references import SHORT, Entry, Ref
 from nbckpt.core.removals import note
+from nbckpt.core.trash import bring_back, remove
 from nbckpt.core.values.loading import Failure
 from nbckpt.states.snapshot import Snapshot, adopt, held, is_state, put_back
 
@@ -114,7 +115,7 @@ class Binder:
         if last.beside:
             last.beside.bring_back()  # first: it succeeds or fails as a whole
         for entry, refs in last.removed:
-            history.bring_back(entry, refs)
+            bring_back(history, entry, refs)
         self.last = None
         return last.action, []
 
@@ -130,7 +131,7 @@ class Binder:
         if entries:
             note(history.store, entries)
         for entry in entries:
-            undo.removed.append((entry, history.remove(entry)))
+            undo.removed.append((entry, remove(history, entry)))
             ids = [entry.id[:SHORT] for entry, _ in undo.removed]
             undo.action = f"removal of {', '.join([*ids, *(undo.beside.labels if undo.beside else ())])}"
             self.last = undo

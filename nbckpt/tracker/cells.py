@@ -16,6 +16,7 @@ from nbckpt.core.packs.known import Known
 from nbckpt.core.packs.writer import Progress
 from nbckpt.core.references import CELL, Entry
 from nbckpt.core.schema import check, parse
+from nbckpt.core.trash import remove
 from nbckpt.core.trust import stranger
 from nbckpt.errors import CodecError, CorruptError, FormatError, NbckptError, NotFoundError
 from nbckpt.provenance import inputs
@@ -127,7 +128,7 @@ class CellResults:
                 marks = [[noted["path"], _marks(noted)] for noted in kept.get("data", ())]
                 inputs_of = repr([kept["key"], marks])
                 if inputs_of in seen or len(seen) == KEEP:
-                    self.history.remove(entry)
+                    remove(self.history, entry)
                 seen.add(inputs_of)
 
     def _entries(self, name: str) -> list[Entry]:

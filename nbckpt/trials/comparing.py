@@ -11,7 +11,8 @@ from nbckpt.trials.catalog import Catalog
 from nbckpt.trials.engine.experiment import Experiment
 from nbckpt.trials.home import experiments_folder, inside_store
 from nbckpt.trials.model.trial import Trial
-from nbckpt.trials.views.comparison import Side, TrialsCompared, compared
+from nbckpt.trials.views.comparison import Side, TrialsCompared
+from nbckpt.trials.views.differences import compared
 from nbckpt.trials.views.metrics import inferred
 from nbckpt.trials.views.plots.request import ranking
 

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from nbckpt.errors import NotFoundError, UsageError
-from nbckpt.store.files import explained, make_folder, sync_folder
+from nbckpt.store.files import explained, make_folder
+from nbckpt.store.fsync import sync_folder
 from nbckpt.store.scan import can_be_named, link_outside
 from nbckpt.sync import SyncConfig
 from nbckpt.trials.engine.experiment import Experiment, open_runner

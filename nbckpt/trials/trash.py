@@ -22,7 +22,8 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 from nbckpt.errors import NotFoundError, StoreError, UsageError
-from nbckpt.store.files import discard, sync_folder
+from nbckpt.store.files import discard
+from nbckpt.store.fsync import sync_folder
 from nbckpt.store.scan import can_be_named, link_outside, size_of
 
 _REMOVED, _DELETED = ".removed", ".deleted"

@@ -146,7 +146,7 @@ def test_a_power_cut_loses_no_acknowledged_change(tmp_path: Path, code: str) -> 
         ("(top / 'a').write_bytes(b'x')", ["the data of a was not synced", "the name a was not synced"]),
         ("(top / 'a').mkdir()", ["the name a was not synced"]),
         (
-            "from nbckpt.store.files import sync_folder\n"
+            "from nbckpt.store.fsync import sync_folder\n"
             "(top / 'b').write_bytes(b'x')\n(top / 'b').replace(top / 'a')\nsync_folder(top)",
             ["a was named before b was synced", "the data of a was not synced"],
         ),

@@ -21,7 +21,7 @@ from nbckpt.core.files import FILES
 from nbckpt.core.sources import Source
 from nbckpt.core.trust import open_signer
 from nbckpt.errors import CorruptError, NotFoundError, StoreError, UsageError
-from nbckpt.store import MemoryStore, RemoteStore, files, open_store
+from nbckpt.store import MemoryStore, RemoteStore, files, fsync, open_store
 from nbckpt.testing import FaultyStore, RecordingStore
 
 posix = pytest.mark.skipif(os.name == "nt", reason="needs POSIX")
@@ -359,7 +359,6 @@ def test_without_an_atomic_swap_a_failed_write_is_reverted(
 def test_every_file_is_synced_before_the_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     open_signer()
     happened: list[str] = []
-    fsync, replace, sync_folder = os.fsync, Path.replace, files.sync_folder
 
     def note(event: str, call: Any) -> Any:
         def noted(*arguments: Any) -> Any:
@@ -368,9 +367,11 @@ def test_every_file_is_synced_before_the_rename(tmp_path: Path, monkeypatch: pyt
 
         return noted
 
-    monkeypatch.setattr(os, "fsync", note("file", fsync))
-    monkeypatch.setattr(files, "sync_folder", note("folder", sync_folder))
-    monkeypatch.setattr(Path, "replace", note("name", replace))
+    monkeypatch.setattr(os, "fsync", note("file", os.fsync))
+    sync_folder = note("folder", fsync.sync_folder)
+    for module in (fsync, files):
+        monkeypatch.setattr(module, "sync_folder", sync_folder)
+    monkeypatch.setattr(Path, "replace", note("name", Path.replace))
     Checkpoint.from_dict({FILES: {"f": b"1", "sub/g": b"2"}}).to_directory(tmp_path / "place")
     named = happened.index("name")
     assert happened[:named].count("folder") == 2

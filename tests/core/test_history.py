@@ -11,6 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from nbckpt.core import trash
 from nbckpt.core.history import History, VanishedError
 from nbckpt.core.manifest import Group, Manifest, now
 from nbckpt.core.names import check_name, encode_name
@@ -125,7 +126,7 @@ def test_a_version_keeps_its_number_if_another_is_removed(history: History, stor
     a, b = sorted([saved(history), saved(history)])
     for made in (a, b):
         store.put(f"refs/x/00000001-{made}", b"")
-    history.remove(history.resolve("x@1"))
+    trash.remove(history, history.resolve("x@1"))
     assert history.resolve("x@2").id == b
     with pytest.raises(NotFoundError):
         history.resolve("x@1")
@@ -137,7 +138,7 @@ def test_a_removed_version_number_is_not_reused(history: History, emptied: bool)
     for n in range(3):
         saved(history, "a", str(n))
     for ref in ("a@3", "a@2"):
-        history.remove(history.resolve(ref))
+        trash.remove(history, history.resolve(ref))
     if emptied:
         tracker.collect()
     assert history.publish(Manifest(created_at=now()), "a")[1].version == 4
@@ -225,10 +226,10 @@ def test_a_removed_checkpoint_can_be_brought_back_with_its_names(history: Histor
     made = saved(history, "a")
     history.add_ref("b", history.resolve(made))
     entry = history.resolve("a")
-    refs = history.remove(entry)
+    refs = trash.remove(history, entry)
     assert history.entries() == []
     assert history.refs() == []
-    history.bring_back(entry, refs)
+    trash.bring_back(history, entry, refs)
     assert [history.resolve(name).id for name in "ab"] == [made, made]
     assert list(history.store.keys("trash/")) == []
 
@@ -236,11 +237,11 @@ def test_a_removed_checkpoint_can_be_brought_back_with_its_names(history: Histor
 def test_undo_can_continue_after_a_failure(history: History) -> None:
     saved(history, "a")
     entry = history.resolve("a")
-    refs = history.remove(entry)
+    refs = trash.remove(history, entry)
     for n in range(1, 12):
         with suppress(StoreError):
-            History(FaultyStore(history.store, fail_at=n), open_signer).bring_back(entry, refs)
-    history.bring_back(entry, refs)
+            trash.bring_back(History(FaultyStore(history.store, fail_at=n), open_signer), entry, refs)
+    trash.bring_back(history, entry, refs)
     assert history.resolve("a@1").id == entry.id
     assert list(history.store.keys("trash/")) == []
 
@@ -248,10 +249,10 @@ def test_undo_can_continue_after_a_failure(history: History) -> None:
 def test_a_collected_checkpoint_cannot_be_brought_back(history: History) -> None:
     saved(history, "a")
     entry = history.resolve("a")
-    refs = history.remove(entry)
+    refs = trash.remove(history, entry)
     Tracker(history.store).collect()
     with pytest.raises(NotFoundError, match="cannot be brought back: `gc` has deleted it"):
-        history.bring_back(entry, refs)
+        trash.bring_back(history, entry, refs)
     assert history.entries() == []
     assert history.refs() == []
 

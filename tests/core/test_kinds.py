@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from nbckpt.core import trash
 from nbckpt.core.gc import collect
 from nbckpt.core.history import History
 from nbckpt.core.manifest import Manifest, now
@@ -75,10 +76,10 @@ def test_gc_keeps_the_contents_of_each_kind(history: History, kind: Kind) -> Non
 @pytest.mark.parametrize("kind", ["points", "cells"])
 def test_a_removed_checkpoint_comes_back_as_its_kind(history: History, kind: Kind) -> None:
     entry = publish(history, kind, b"x")
-    history.remove(entry)
+    trash.remove(history, entry)
     assert history.living() == []
-    back, refs = history.trash()[entry.id]
-    history.bring_back(back, refs)
+    back, refs = trash.contents(history)[entry.id]
+    trash.bring_back(history, back, refs)
     assert history.living() == [entry]
     assert not list(history.store.keys("trash/"))
 

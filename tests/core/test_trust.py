@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from nbckpt.commands import TABLE, Session, parse
+from nbckpt.core import trash
 from nbckpt.core.algorithms import PREFERRED
 from nbckpt.core.history import History
 from nbckpt.core.manifest_json import canonical, decode, encode
@@ -154,7 +155,7 @@ def test_trust_store_skips_unreadable_checkpoints(me: Tracker, stranger: Tracker
 def test_an_unsigned_checkpoint_is_named_as_unsigned(me: Tracker, store: MemoryStore) -> None:
     made = me.save({"a": 1}, "a").manifest
     unsigned, data = encode(made)
-    me.history.remove(me.find("a"))
+    trash.remove(me.history, me.find("a"))
     me.history.adopt(unsigned, data, "u")
     with pytest.raises(UntrustedError, match="is not signed"):
         me.restore("u", {})

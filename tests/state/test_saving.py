@@ -25,7 +25,7 @@ from nbckpt import UsageError
 from nbckpt.core import schema
 from nbckpt.errors import CorruptError, FormatError, StoreError
 from nbckpt.states.folder import StateFolder
-from nbckpt.store import files
+from nbckpt.store import files, fsync
 from state.conftest import Number, restarted, saves
 
 
@@ -852,8 +852,10 @@ def test_a_save_syncs_files_and_manifest_before_the_rename(
 
         return call
 
-    for name in ("sync_file", "sync_folder"):
-        monkeypatch.setattr(files, name, spy("sync", getattr(files, name)))
+    monkeypatch.setattr(fsync, "sync_file", spy("sync", fsync.sync_file))
+    sync_folder = spy("sync", fsync.sync_folder)
+    for module in (fsync, files):
+        monkeypatch.setattr(module, "sync_folder", sync_folder)
     monkeypatch.setattr(Path, "replace", spy("rename", Path.replace))
     save(2, keep=1)
     assert sorted(events[:2]) == ["sync manifest.json", "sync n.state"]

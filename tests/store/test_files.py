@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import nbckpt
-from nbckpt.store import STAGING, files, scan
+from nbckpt.store import STAGING, files, fsync, scan
 from nbckpt.store.files import (
     commit,
     create_file,
@@ -164,8 +164,10 @@ def test_every_file_is_synced_before_the_rename(tmp_path: Path, monkeypatch: pyt
 
         return note
 
-    monkeypatch.setattr(files, "sync_file", noted("file", files.sync_file))
-    monkeypatch.setattr(files, "sync_folder", noted("folder", files.sync_folder))
+    monkeypatch.setattr(fsync, "sync_file", noted("file", fsync.sync_file))
+    sync_folder = noted("folder", fsync.sync_folder)
+    for module in (fsync, files):
+        monkeypatch.setattr(module, "sync_folder", sync_folder)
     monkeypatch.setattr(Path, "replace", noted("name", Path.replace))
     write_files({tmp_path / f"t{n}" / "p": b"{}" for n in range(3)})
     assert sorted(happened[:3]) == [("file", f"t{n}/*") for n in range(3)]  # side by side, in any order

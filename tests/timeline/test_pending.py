@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from nbckpt.cells.analysis import Touched
+from nbckpt.core import trash
 from nbckpt.core.packs import later
 from nbckpt.errors import StoreError
 from nbckpt.store import MemoryStore
@@ -135,7 +136,7 @@ def test_gc_during_the_writing_is_made_good(kernel: Kernel) -> None:
     history = Tracker(kernel.store).history
     kernel.timeline.settle()
     for entry in history.entries("points"):
-        history.discard(entry)
+        trash.discard(history, entry)
     collect(history, wait=lambda _: None)
     kernel.store.gate.clear()
     kernel.run("c = 3")

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from nbckpt.cells.analysis import touched
+from nbckpt.core import trash
 from nbckpt.core.gc import collect
 from nbckpt.errors import NotFoundError, StoreError, UsageError
 from nbckpt.store import LocalStore, MemoryStore
@@ -206,7 +207,7 @@ def test_a_point_that_another_kernel_removed_with_gc_is_no_loss(tmp_path: Path) 
     kernel.run("a = np.arange(100_000.0)")
     other = Tracker(LocalStore(tmp_path)).history
     for entry in other.entries("points"):
-        other.discard(entry)
+        trash.discard(other, entry)
     collect(other, wait=lambda _: None)
     kernel.run("b = 1")
     kernel.names["a"][:] = 7

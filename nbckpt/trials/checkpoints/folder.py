@@ -20,17 +20,8 @@ from pathlib import Path, PurePosixPath
 
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError
 from nbckpt.store import STAGING
-from nbckpt.store.files import (
-    commit,
-    discard,
-    explained,
-    only_files,
-    rename,
-    stage_folder,
-    sweep,
-    sync_folder,
-    write_file,
-)
+from nbckpt.store.files import commit, discard, explained, only_files, rename, stage_folder, sweep, write_file
+from nbckpt.store.fsync import sync_folder
 from nbckpt.store.scan import OUTSIDE, link_outside
 from nbckpt.trials.checkpoints.contents import check_files, contents
 from nbckpt.trials.checkpoints.packing import check_packed, pack, unpack

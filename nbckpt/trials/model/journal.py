@@ -19,7 +19,8 @@ from typing import Any
 from nbckpt._private_apis import json_encoder
 from nbckpt.core.schema import OneOf, check, parse
 from nbckpt.errors import CorruptError, StoreError
-from nbckpt.store.files import only_files, sync, sync_folder
+from nbckpt.store.files import only_files
+from nbckpt.store.fsync import sync, sync_folder
 
 FILE = "events.jsonl"
 
