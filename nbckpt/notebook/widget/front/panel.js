@@ -1,0 +1,142 @@
+/**
+ * The panel: it loads its parts, builds the frame and plugs the panes in.
+ *
+ * Modules come from the kernel one by one and cannot import each other, so each gets what it needs as an argument. A pane is a
+ * module that exports `pane(frame)`; a part that the kernel does not have makes no tab.
+ *
+ * @typedef {import("./link.js").Message} Message
+ * @typedef {import("./link.js").Model} Model
+ * @typedef {"narrow" | "medium" | "wide" | "very wide"} Width
+ *
+ * @typedef {object} Action a button of the action line or an entry of a menu
+ * @property {string} label a verb, and what it acts on
+ * @property {import("./dom.js").IconName} [icon]
+ * @property {() => void} [run]
+ * @property {boolean} [primary] at most one per pane
+ * @property {boolean} [danger]
+ * @property {boolean} [kernel] it needs the kernel, and is grey while that does not answer
+ * @property {string} [why] why it cannot be done now: makes it grey
+ * @property {string} [title] a tooltip
+ * @property {boolean} [checked] of an entry that is on or off
+ * @property {string} [id] for tests and for the focus
+ * @property {string} [text] instead of a label: plain text in the line
+ * @property {boolean} [gap] instead of a label: what follows stands at the right
+ *
+ * @typedef {object} Pane
+ * @property {string} id the name that the kernel has for it: "trials", "checkpoints", "history", "sync"
+ * @property {string} title
+ * @property {HTMLElement} element
+ * @property {() => string} count what stands after the title: "60", "✓" or ""
+ * @property {() => Record<string, unknown>} follow what the kernel shall send, beside the name of the pane
+ * @property {(message: Message, buffers: DataView[]) => void} message hears everything that is no answer
+ * @property {() => Partial<Action>[]} actions what can be done with what is selected
+ * @property {(name: string, event: KeyboardEvent) => boolean} [key] a key by its name in keys.js; true if it was used
+ * @property {() => void} [shown]
+ * @property {() => void} [hidden]
+ * @property {(width: Width) => void} [resized]
+ * @property {() => void} [repaint] the theme has changed
+ * @property {() => Action[]} [menu] entries of the menu ⋯
+ * @property {() => void} [close]
+ *
+ * @typedef {ReturnType<typeof import("./frame.js").frame>["api"]} Frame
+ *
+ * @typedef {object} Parts the modules by what they hold
+ * @property {typeof import("./dom.js")} dom
+ * @property {typeof import("./format.js")} format
+ * @property {typeof import("./link.js")} link
+ * @property {typeof import("./keys.js")} keys
+ * @property {typeof import("./popups.js")} popups
+ * @property {typeof import("./grid.js")} grid
+ * @property {typeof import("./frame.js")} frame
+ * @property {typeof import("./rows.js")} rows
+ */
+
+const PANES = ["trials", "checkpoints", "history", "sync"];
+const STYLES = ["panel.css", "vendor/uPlot.min.css"];
+const LOADED = new Set(["panel.js", "loader.js", "mount.js"]);
+const ID = "nbckpt-panel-style";
+
+/**
+ * The layout for a width of the element in pixels. Pure.
+ * @param {number} pixels @returns {Width}
+ */
+export function layout(pixels) {
+  if (pixels < 720) return "narrow";
+  if (pixels < 1200) return "medium";
+  return pixels < 1800 ? "wide" : "very wide";
+}
+
+/**
+ * Show the panel in an element. When `signal` aborts, nothing of it is left.
+ * @param {{ model: Model, el: HTMLElement, signal: AbortSignal, part: (name: string) => Promise<any> }} place
+ */
+export async function show({ model, el, signal, part }) {
+  const names = Object.keys(model.get("parts") ?? {}).filter(
+    (name) => name.endsWith(".js") && !name.includes("/") && !LOADED.has(name),
+  );
+  const [modules, styles] = await Promise.all([Promise.all(names.map(part)), Promise.all(STYLES.map(part))]);
+  if (signal.aborted) return;
+  dress(el.ownerDocument, styles.join("\n"));
+  const parts = Object.fromEntries(names.map((name, at) => [name.slice(0, -3), modules[at]]));
+  const live = model.get("form") === "live";
+  const panes = live ? ["live"] : PANES.filter((name) => parts[name]?.pane);
+  const made = parts.frame.frame({ model, signal, parts, load: part, panes, small: live });
+  el.replaceChildren(made.root);
+  watchWidth(made, signal);
+  watchTheme(made, signal);
+  watchSight(made, signal);
+  made.open();
+  signal.addEventListener("abort", () => {
+    made.close();
+    made.root.replaceChildren();
+    made.root.remove();
+  });
+}
+
+/** Have the style in the page once. @param {Document} document @param {string} text */
+function dress(document, text) {
+  const style = document.getElementById(ID) ?? Object.assign(document.createElement("style"), { id: ID });
+  if (style.textContent !== text) style.textContent = text;
+  if (!style.isConnected) document.head.append(style);
+}
+
+/** @typedef {ReturnType<typeof import("./frame.js").frame>} Made */
+
+/** Layouts follow the width of the element, never that of the window. @param {Made} made @param {AbortSignal} signal */
+function watchWidth(made, signal) {
+  const sized = new ResizeObserver(([entry]) => made.resize(layout(entry.contentRect.width)));
+  made.resize(layout(made.root.clientWidth));
+  sized.observe(made.root);
+  signal.addEventListener("abort", () => sized.disconnect());
+}
+
+/** Drawings have their colours from the theme, whose style sheet comes two frames after its name. @param {Made} made @param {AbortSignal} signal */
+function watchTheme(made, signal) {
+  let due = 0;
+  const repaint = () => {
+    cancelAnimationFrame(due);
+    due = requestAnimationFrame(() => (due = requestAnimationFrame(made.repaint)));
+  };
+  const seen = new MutationObserver(repaint);
+  seen.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-name", "data-jp-theme-light", "class", "style"] });
+  const sheet = (/** @type {Event} */ event) => /** @type {Element} */ (event.target).tagName === "LINK" && repaint();
+  document.addEventListener("load", sheet, { capture: true, signal });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint, { signal });
+  signal.addEventListener("abort", () => {
+    seen.disconnect();
+    cancelAnimationFrame(due);
+  });
+}
+
+/** The kernel sends nothing for a panel that is out of sight. @param {Made} made @param {AbortSignal} signal */
+function watchSight(made, signal) {
+  let near = true;
+  const tell = () => made.seen(near && !document.hidden);
+  const seen = new IntersectionObserver(([entry]) => {
+    near = entry.isIntersecting;
+    tell();
+  });
+  seen.observe(made.root);
+  document.addEventListener("visibilitychange", tell, { signal });
+  signal.addEventListener("abort", () => seen.disconnect());
+}

@@ -1,0 +1,185 @@
+/**
+ * Rows of trials: joining what the kernel sends, order, filter, the best, ranges. Pure: the tests import this in Node.
+ *
+ * @typedef {"waiting" | "running" | "paused" | "done" | "stopped" | "failed" | "interrupted"} Status
+ * @typedef {number | string | boolean | null | undefined} Value
+ * @typedef {object} Trial a row as the kernel sends it
+ * @property {string} id
+ * @property {number} n
+ * @property {Status} status
+ * @property {string} [why]
+ * @property {Record<string, Value>} settings
+ * @property {Record<string, Value>} metrics
+ * @property {Record<string, Value>} [best]
+ * @property {number} [step]
+ * @property {number} [of]
+ * @property {number} [left_s]
+ * @property {number | null} [saved] the step of the last checkpoint
+ * @property {number} [unsaved] results since then
+ * @property {string} [error]
+ * @property {string} [note]
+ * @property {string[]} [tags]
+ * @property {number} [started]
+ * @property {number} [seconds]
+ * @property {number} [rung]
+ * @typedef {"min" | "max"} Mode
+ * @typedef {{ low: number, high: number } | { values: string[] }} Brush a range of numbers, or a choice of texts
+ * @typedef {{ find: string, statuses: string[], brushes: Record<string, Brush> }} Filter brushes by `settings:lr` or `metrics:loss`
+ */
+
+const ORDER = new Intl.Collator("en", { numeric: true, sensitivity: "base" });
+const INFINITE = new Map([["inf", Infinity], ["-inf", -Infinity], ["nan", NaN]]);
+
+/** Compare as people count: t2 comes before t10. @param {string} a @param {string} b */
+export const natural = (a, b) => ORDER.compare(a, b);
+
+/** @param {Value} value @returns {number} a number, infinite or nan too; nan for what is none */
+export const toNumber = (value) => (typeof value === "number" ? value : (INFINITE.get(String(value)) ?? NaN));
+
+/**
+ * The value of a column: `id`, `status`, `settings:lr`, `metrics:loss`, or a field such as `seconds`.
+ * @param {Trial} row @param {string} column @returns {Value}
+ */
+export function valueOf(row, column) {
+  const [group, ...rest] = column.split(":");
+  if (group === "settings") return row.settings?.[rest.join(":")];
+  if (group === "metrics") return row.metrics?.[rest.join(":")];
+  if (group === "best") return row.best?.[rest.join(":")];
+  return /** @type {any} */ (row)[column];
+}
+
+/**
+ * Join changed rows into those that are known.
+ * @param {Map<string, Trial>} known changed in place @param {{ rows?: Trial[], gone?: string[], reset?: boolean, from?: number }} message
+ */
+export function join(known, { rows = [], gone = [], reset = false, from = 0 }) {
+  if (reset && from === 0) known.clear();
+  for (const id of gone) known.delete(id);
+  for (const row of rows) known.set(row.id, row);
+}
+
+/** @param {Value} a @param {Value} b @returns {number} missing values and nan come last, whatever the direction */
+function compare(a, b, sign = 1) {
+  const [x, y] = [toNumber(a), toNumber(b)];
+  const [lostA, lostB] = [missing(a), missing(b)];
+  if (lostA || lostB) return Number(lostA) - Number(lostB);
+  if (!Number.isNaN(x) && !Number.isNaN(y)) return x === y ? 0 : sign * (x < y ? -1 : 1);
+  return sign * natural(String(a), String(b));
+}
+
+/** @param {Value} value */
+const missing = (value) => value === null || value === undefined || value === "" || value === "nan";
+
+/**
+ * Sort rows. Failed trials stay below the others in every order; equals are in the order of their numbers.
+ * @param {Iterable<Trial>} rows @param {import("./grid.js").Sort} sort @returns {Trial[]}
+ */
+export function order(rows, sort) {
+  const failed = (/** @type {Trial} */ row) => Number(row.status === "failed");
+  return [...rows].sort((a, b) => {
+    const last = failed(a) - failed(b);
+    if (last) return last;
+    for (const [column, direction] of sort) {
+      const by = compare(valueOf(a, column), valueOf(b, column), direction === "up" ? 1 : -1);
+      if (by) return by;
+    }
+    return a.n - b.n || natural(a.id, b.id);
+  });
+}
+
+/**
+ * Keep the order of before, with new rows at the end: while someone reads, nothing moves.
+ * @param {Trial[]} sorted @param {string[]} before
+ */
+export function hold(sorted, before) {
+  const at = new Map(before.map((id, index) => [id, index]));
+  return sorted
+    .map((row, index) => ({ row, key: at.get(row.id) ?? before.length + index }))
+    .sort((a, b) => a.key - b.key)
+    .map(({ row }) => row);
+}
+
+/** @param {import("./grid.js").Sort} sort @param {string} column @param {"up" | "down"} first @param {boolean} more add to the others */
+export function clicked(sort, column, first, more) {
+  const now = sort.find(([id]) => id === column)?.[1];
+  const second = first === "up" ? "down" : "up";
+  const next = now === undefined ? first : now === first ? second : null;
+  const others = more ? sort.filter(([id]) => id !== column) : [];
+  /** @type {import("./grid.js").Sort} */
+  const own = next ? [[column, next]] : [];
+  return [...others, ...own];
+}
+
+/**
+ * Find a text in names, settings, errors, notes and tags. Words add up; `lr=0.1` and `loss<0.2` compare.
+ * @param {Trial} row @param {string} find
+ */
+export function finds(row, find) {
+  const words = find.trim().split(/\s+/).filter(Boolean);
+  return words.every((word) => {
+    const parts = /^([^<>=!]+)(<=|>=|!=|=|<|>)(.+)$/.exec(word);
+    return parts ? compares(row, parts[1], parts[2], parts[3]) : text(row).includes(word.toLowerCase());
+  });
+}
+
+/** @param {Trial} row @param {string} name @param {string} operator @param {string} wanted */
+function compares(row, name, operator, wanted) {
+  const value = row.settings?.[name] ?? row.metrics?.[name] ?? /** @type {any} */ (row)[name];
+  if (value === undefined || value === null) return operator === "!=";
+  const numeric = typeof value === "number" && wanted !== "" && !Number.isNaN(Number(wanted));
+  const by = numeric ? value - Number(wanted) : natural(String(value), wanted);
+  return { "=": by === 0, "!=": by !== 0, "<": by < 0, ">": by > 0, "<=": by <= 0, ">=": by >= 0 }[operator] ?? false;
+}
+
+/** @param {Trial} row */
+function text(row) {
+  const settings = Object.entries(row.settings ?? {}).map(([name, value]) => `${name}=${value}`);
+  return [row.id, ...settings, row.error ?? "", row.note ?? "", ...(row.tags ?? [])].join("\n").toLowerCase();
+}
+
+/** @param {Value} value @param {Brush} brush */
+export function within(value, brush) {
+  if ("values" in brush) return brush.values.includes(String(value));
+  const number = toNumber(value);
+  return number >= brush.low && number <= brush.high;
+}
+
+/** @param {Trial} row @param {Filter} filter */
+export function passes(row, { find, statuses, brushes }) {
+  if (statuses.length && !statuses.includes(row.status)) return false;
+  for (const [column, brush] of Object.entries(brushes)) if (!within(valueOf(row, column), brush)) return false;
+  return !find || finds(row, find);
+}
+
+/**
+ * The best row by a metric. Failed trials, and values that are not finite, are never the best.
+ * @param {Iterable<Trial>} rows @param {string} metric @param {Mode} mode @returns {Trial | undefined}
+ */
+export function bestOf(rows, metric, mode) {
+  const able = [...rows].filter((row) => row.status !== "failed" && Number.isFinite(toNumber(row.metrics?.[metric])));
+  return order(able, [[`metrics:${metric}`, mode === "max" ? "down" : "up"]])[0];
+}
+
+/** @param {Iterable<Trial>} rows @returns {Record<string, number>} how many have each status */
+export function tally(rows) {
+  /** @type {Record<string, number>} */
+  const counts = {};
+  for (const row of rows) counts[row.status] = (counts[row.status] ?? 0) + 1;
+  return counts;
+}
+
+/** A value below which a share of the sorted numbers lies. @param {number[]} sorted @param {number} share from 0 to 1 */
+export function percentile(sorted, share) {
+  if (!sorted.length) return NaN;
+  const at = share * (sorted.length - 1);
+  const low = Math.floor(at);
+  return sorted[low] + (at - low) * ((sorted[low + 1] ?? sorted[low]) - sorted[low]);
+}
+
+/** Whether a log axis suits: all are positive, and they span more than a factor of 100. @param {number[]} numbers */
+export const isLog = (numbers) =>
+  numbers.length > 1 && Math.min(...numbers) > 0 && Math.max(...numbers) / Math.min(...numbers) > 100;
+
+/** The first of a few names that is there. @param {string[]} names */
+export const favourite = (names) =>
+  ["val_loss", "loss", "val_accuracy", "accuracy"].find((name) => names.includes(name)) ?? names[0] ?? "";

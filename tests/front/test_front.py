@@ -1,0 +1,68 @@
+"""The modules of the panel: their types, their logic in Node, their size, and what they must not use."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+FRONT = Path(__file__).parents[2] / "nbckpt" / "notebook" / "widget" / "front"
+TOOLS = Path.home() / ".cache" / "nbckpt-front" / "node_modules" / ".bin"
+INSTALL = f"npm install --prefix {TOOLS.parents[1]} typescript@7.0.2"
+OWN = sorted(FRONT.glob("*.js"))
+LONGEST_MODULE = 399
+LARGEST = 120_000
+UNSAFE = r"\beval\(|new Function|insertAdjacentHTML|outerHTML\s*=|document\.write|\bfetch\(|XMLHttpRequest|WebSocket|localStorage"
+
+
+def program(name: str, install: str) -> str:
+    """Return the path of a program. Without it, tests fail where all must run, and are skipped elsewhere."""
+    path = shutil.which(name, path=f"{TOOLS}{os.pathsep}{os.environ['PATH']}")
+    if path is None:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"{name} is not installed: {install}")
+    return path
+
+
+def run(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_logic_of_the_panel_passes_in_node() -> None:
+    node = program("node", "apt install nodejs")
+    run(node, "--test", *map(str, sorted(Path(__file__).parent.glob("*.test.mjs"))))
+
+
+@pytest.mark.slow
+def test_the_types_of_the_panel_are_right() -> None:
+    run(program("tsc", INSTALL), "-p", str(FRONT))
+
+
+def test_all_that_the_browser_loads_is_small() -> None:
+    files = [*FRONT.rglob("*.js"), *FRONT.rglob("*.css")]
+    assert sum(len(gzip.compress(file.read_bytes())) for file in files) <= LARGEST
+
+
+def test_modules_of_the_panel_stay_short() -> None:
+    long = {path.name: len(path.read_text().splitlines()) for path in OWN}
+    assert {name: lines for name, lines in long.items() if lines > LONGEST_MODULE} == {}
+
+
+def test_text_of_the_kernel_never_becomes_markup_or_code() -> None:
+    """One function puts HTML into the page, that of pages which the kernel has escaped."""
+    assert {path.name: re.findall(UNSAFE, path.read_text()) for path in OWN} == {
+        path.name: [] for path in OWN
+    }
+    assert {path.name for path in OWN if "innerHTML" in path.read_text()} == {"dom.js"}
+
+
+def test_no_module_imports_another() -> None:
+    """They come from the kernel one by one, so that none has a path to another."""
+    assert [
+        path.name for path in OWN if re.search(r"^\s*import\s[^(]|^export .* from", path.read_text(), re.M)
+    ] == []
