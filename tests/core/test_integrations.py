@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from late import library
 from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.errors import NotFoundError, UsageError
 from nbckpt.integrations.sklearn import SklearnCheckpoint
 
-linear_model = pytest.importorskip("sklearn.linear_model", reason="needs scikit-learn")
+linear_model = library("sklearn.linear_model", reason="needs scikit-learn")
 
 X, Y = np.arange(20.0).reshape(10, 2), np.arange(10.0)
 

@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,13 @@ from nbckpt.core.values import codec, members
 from nbckpt.core.values.record import KEPT, Record
 from nbckpt.store import MemoryStore
 
-LONG: dict[str, Any] = {
-    "ints": list(range(2_000_000)),
-    "texts": {f"key {n}": f"text {n}" * 40 for n in range(20_000)},
-    "bytes": os.urandom(9 << 20),
-    "zeros": bytes(9 << 20),
-    "text": "ä" * (5 << 20),
-    "nested": [{"n": [n, n / 2, None, (n,)]} for n in range(200_000)],
+LONG: dict[str, Callable[[], Any]] = {
+    "ints": lambda: list(range(2_000_000)),
+    "texts": lambda: {f"key {n}": f"text {n}" * 40 for n in range(20_000)},
+    "bytes": lambda: os.urandom(9 << 20),
+    "zeros": lambda: bytes(9 << 20),
+    "text": lambda: "ä" * (5 << 20),
+    "nested": lambda: [{"n": [n, n / 2, None, (n,)]} for n in range(200_000)],
 }
 
 
@@ -43,14 +44,15 @@ def whole_digest(value: Any) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("value", LONG.values(), ids=LONG)
-def test_a_long_value_is_restored_and_has_its_pickles_digest(value: Any) -> None:
+@pytest.mark.parametrize("made", LONG.values(), ids=LONG)
+def test_a_long_value_is_restored_and_has_its_pickles_digest(made: Callable[[], Any]) -> None:
+    value = made()
     with Tracker(MemoryStore()) as tracker:
         manifest = saved(tracker, {"value": value})
-        made = manifest.find("value")
-        assert made is not None
-        assert manifest.groups[made.group].record.size > KEPT
-        assert made.digest == whole_digest(value)
+        kept = manifest.find("value")
+        assert kept is not None
+        assert manifest.groups[kept.group].record.size > KEPT
+        assert kept.digest == whole_digest(value)
         namespace: dict[str, Any] = {}
         tracker.restore("x", namespace)
         assert namespace["value"] == value

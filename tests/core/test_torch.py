@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from late import library
 from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.errors import NotFoundError, UsageError
 from nbckpt.integrations.torch import TorchCheckpoint
 
-torch = pytest.importorskip("torch", reason="needs PyTorch")
+torch = library("torch", reason="needs PyTorch")
 
 
 def back(data: dict[Any, Any], folder: Path) -> dict[Any, Any]:

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import nbckpt
+from late import library
 from nbckpt.states.values import write
 
-torch = pytest.importorskip("torch", reason="needs PyTorch")
+torch = library("torch", reason="needs PyTorch")
 pytestmark = pytest.mark.usefixtures("job")
 
 

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import nbckpt
+from late import library
 
-torch = pytest.importorskip("torch", reason="needs PyTorch")
+torch = library("torch", reason="needs PyTorch")
 
 
 class Training:

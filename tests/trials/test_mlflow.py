@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 import nbckpt
+from late import library
 from nbckpt.errors import UsageError
 from nbckpt.integrations.mlflow import MLflowCallback
 from nbckpt.trials import Experiment
 from nbckpt.trials.engine.experiment import _live
 
-mlflow = pytest.importorskip("mlflow", reason="needs MLflow")
+mlflow = library("mlflow", reason="needs MLflow")
 # MLflow's own use of SQLAlchemy.
 pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SADeprecationWarning")
 

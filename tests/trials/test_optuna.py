@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 import nbckpt
+from late import library
 from nbckpt.errors import UsageError
 from nbckpt.trials import Experiment, Status
 from nbckpt.trials.engine.experiment import _live
 
-optuna = pytest.importorskip("optuna", reason="needs Optuna")
+optuna = library("optuna", reason="needs Optuna")
 
 SPACE = {
     "lr": nbckpt.loguniform(1e-5, 1),
