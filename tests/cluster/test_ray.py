@@ -30,7 +30,7 @@ from nbckpt.trials.executors import WorkerLostError, transport
 from nbckpt.trials.executors.ray import RayExecutor
 from nbckpt.trials.model.callback import Callback
 
-pytest.importorskip("ray", reason="needs Ray")
+pytestmark = pytest.mark.slow  # the start of a cluster
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # as the functions of a notebook
 

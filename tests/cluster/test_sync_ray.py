@@ -19,7 +19,7 @@ from nbckpt.trials import Experiment, Status
 from nbckpt.trials.executors import artifacts
 from nbckpt.trials.executors import ray as executor
 
-pytest.importorskip("ray", reason="needs Ray")
+pytestmark = pytest.mark.slow  # the start of a cluster
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # as the functions of a notebook
 
