@@ -16,10 +16,10 @@ from nbckpt.core.packs.format import check_pack, pack_key
 from nbckpt.core.packs.known import Known
 from nbckpt.core.packs.reader import Reader
 from nbckpt.core.packs.writer import Packer
-from nbckpt.core.references import Ref
+from nbckpt.core.references import SHORT, Entry, Ref
 from nbckpt.core.tree import Sign, Tree, pack, packed_tree
 from nbckpt.core.trust import open_signer
-from nbckpt.errors import CorruptError, FormatError, StoreError, UsageError
+from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
 from nbckpt.store import ArchiveStore, ArchiveWriter, Store
 from nbckpt.store.files import explained, writing
 
@@ -117,6 +117,23 @@ def import_file(history: History, file: Path) -> tuple[Manifest, Ref | None, boo
             if not history.store.exists(key):
                 history.store.put(key, archive.get(key))
         return manifest, _adopt(history, manifest, data, name), True
+
+
+def give_name(history: History, entry: Entry, name: str) -> Ref:
+    """Give a checkpoint an additional name. A point becomes a checkpoint, which stays.
+
+    Raises:
+        NotFoundError: The point was just removed. Nothing has the name.
+        UsageError: The name is not valid.
+    """
+    if entry.kind == "checkpoints":
+        return history.add_ref(name, entry)
+    try:
+        ref = history.adopt(history.read(entry), history.raw(entry), check_name(name))
+    except VanishedError:
+        raise NotFoundError(f"{entry.id[:SHORT]} was just removed, so it can have no name") from None
+    assert ref is not None  # a name was given
+    return ref
 
 
 def save_tree(tree: Tree, store: Store, name: str = "", *, message: str = "", sign: bool) -> Manifest:

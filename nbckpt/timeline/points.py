@@ -106,9 +106,9 @@ class Points:
         Args:
             here: The id of the point or checkpoint that the variables equal; empty if it is not known.
         """
-        points = [point for _, point in self.all()]
-        starts = {here, *(point.parent for point in points)}
         names = {ref.id: str(ref) for ref in self._history.refs()}
+        points = [replace(point, name=names.get(point.id, "")) for _, point in self.all()]
+        starts = {here, *(point.parent for point in points)} - {point.id for point in points}
         for entry in self._history.entries():
             if entry.id in starts:
                 with suppress(NbckptError):

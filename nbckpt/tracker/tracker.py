@@ -324,7 +324,7 @@ class Tracker(Rich):
 
     def tag(self, ref: str, name: str) -> Ref:
         """Give a checkpoint an additional name."""
-        return self.history.add_ref(name, self.find(ref))
+        return transfer.give_name(self.history, self.find(ref), name)
 
     def remove(
         self, refs: Iterable[str], beside: Callable[[], trash.Removal] | None = None

@@ -314,3 +314,18 @@ def test_history_shows_the_points_of_this_notebook(
     watched.run("%ckpt auto on --budget 100000%")
     watched.run("b = 1")
     assert all(point.notebook == "/other.ipynb" for point in watched.run("%ckpt history").points)
+
+
+def test_a_point_with_a_name_is_a_checkpoint(notebook: Notebook) -> None:
+    notebook.run("%ckpt auto on --keep 2")
+    for number in range(3):
+        notebook.run(f"x = {number}")
+    named = notebook.run("%ckpt history").points[1]
+    notebook.run(f"%ckpt tag {named.id} second")
+    for number in range(3, 8):
+        notebook.run(f"x = {number}")
+    points = notebook.run("%ckpt history").points
+    assert len({point.id for point in points}) == len(points)
+    assert "second@1" in [row.label for row in notebook.run("%ckpt ls").rows]
+    notebook.run("%ckpt checkout second")
+    assert notebook.names["x"] == 1

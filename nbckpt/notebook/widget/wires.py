@@ -1,0 +1,143 @@
+"""Wires: what the panes have in common. A wire makes the messages of one pane and does its deeds."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from nbckpt.commands import Session
+from nbckpt.commands.table import Bar
+from nbckpt.errors import UsageError
+from nbckpt.render import Result, html_of
+
+Message = dict[str, Any]
+"""One message to the browser: plain data for JSON."""
+
+PAGE = 500
+"""The number of rows in one message."""
+
+_PERIOD_S = 1.0
+_SHARE = 20
+"""After a look at the store, wait at least this many times as long as the look took."""
+_MOST_TEXT = 2000
+_SENTENCE = re.compile(r"(?<=[.?!])\s+")
+
+
+class Commands(Protocol):
+    """The commands of the notebook, as the panel runs them."""
+
+    def session(self) -> Session:
+        """Return a session that belongs to no cell."""
+
+    def run(self, *words: str, progress: Bar | None = None) -> Result:
+        """Run one command, alone.
+
+        Args:
+            words: The command, as it is typed.
+            progress: Called with the progress.
+
+        Raises:
+            NbckptError: The command failed, or a cell that runs uses the same variables.
+        """
+
+    def is_busy(self) -> bool:
+        """Tell whether a cell runs in another thread than the caller."""
+
+
+class Pace:
+    """Tells when to look at the store again: at least a second after the last look, later if looks are slow.
+
+    Args:
+        clock: Returns the time in seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._next = 0.0
+
+    def is_due(self) -> bool:
+        """Tell whether it is time."""
+        return self._clock() >= self._next
+
+    def looked(self, began: float) -> None:
+        """Note a look that began at this time of the clock and has ended just now."""
+        now = self._clock()
+        self._next = now + max(_PERIOD_S, _SHARE * (now - began))
+
+    def now(self) -> float:
+        """Return the time of the clock."""
+        return self._clock()
+
+
+def pages(rows: Sequence[Message], most: int = PAGE) -> Iterator[tuple[int, Sequence[Message]]]:
+    """Yield the rows in pages, each with the index of its first row. Without rows, yield one empty page."""
+    for first in range(0, max(1, len(rows)), most):
+        yield first, rows[first : first + most]
+
+
+def plain(text: str) -> str:
+    """Return a message without the sentences that advise to type a command: the panel has buttons."""
+    kept = [sentence for sentence in _SENTENCE.split(text) if "%ckpt" not in sentence]
+    return cut(" ".join(kept) or text.partition(": %ckpt")[0].partition(". See `%ckpt")[0])
+
+
+def cut(text: object, most: int = _MOST_TEXT) -> str:
+    """Return a text of at most this length: a manifest may come from a stranger."""
+    said = str(text)
+    return said if len(said) <= most else said[: most - 1] + "…"
+
+
+def answer(text: str, *, undo: bool = False, html: str = "", confirm: str = "", **data: Any) -> Message:
+    """Return the answer to a deed that succeeded, or to the question what it would do."""
+    return {"ok": True, "text": cut(text), "undo": undo, "html": html, "confirm": confirm, "data": data}
+
+
+def said(result: Result, *, undo: bool = False) -> Message:
+    """Return the answer that shows a result: its headline, and the page if it has more to say."""
+    page = result.page()
+    more = html_of(result) if result.warns or page.tables else ""
+    notes = " ".join(note for note in page.notes if "%ckpt" not in note) if result.warns else ""
+    return answer(" ".join(filter(None, (plain(page.headline), notes))), undo=undo, html=more)
+
+
+def text_of(options: Mapping[str, Any], name: str, what: str) -> str:
+    """Return the text that the browser sent under a name.
+
+    Raises:
+        UsageError: There is none, or it would be read as an option.
+    """
+    value = options.get(name)
+    text = value.strip() if isinstance(value, str) else ""
+    if not text:
+        raise UsageError(f"First write {what}.")
+    if text.startswith("-"):
+        raise UsageError(f"{text!r} begins with '-'. Write {what} without it.")
+    return text
+
+
+def refs_of(ids: Sequence[object]) -> list[str]:
+    """Return the references that the browser sent.
+
+    Raises:
+        UsageError: There is none, or one is not a reference.
+    """
+    refs = [ref for ref in ids if isinstance(ref, str) and ref and not ref.startswith("-")]
+    if not refs or len(refs) < len(ids):
+        raise UsageError("First choose a row.")
+    return refs
+
+
+def names_of(options: Mapping[str, Any]) -> list[str]:
+    """Return the names of variables that the browser sent."""
+    names = options.get("names")
+    return [str(name) for name in names if str(name)[:1] != "-"] if isinstance(names, list) else []
+
+
+def listed(names: Sequence[str], most: int = 4) -> str:
+    """Return names as a part of a sentence: `a, b and c`, or the first ones and how many more there are."""
+    shown = [cut(name, 60) for name in names[:most]]
+    if len(names) > most:
+        return f"{', '.join(shown)} and {len(names) - most:,} more"
+    return " and ".join(filter(None, (", ".join(shown[:-1]), *shown[-1:])))
