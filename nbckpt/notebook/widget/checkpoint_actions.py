@@ -161,7 +161,7 @@ def trust(commands: Commands, ids: Ids, options: Options, show: Show) -> Message
     if options.get("dry"):
         label = _label(commands, refs[0]) if len(refs) == 1 else count(len(refs), "checkpoint")
         return answer(
-            f"Trust {label}? Restoring it runs code of whoever saved it. Look inside first.",
+            f"Trust {label}? Restoring it runs the code of the person who saved it. Look inside first.",
             confirm=f"Trust {count(len(refs), 'checkpoint')}",
         )
     return said(commands.run("trust", *refs))
