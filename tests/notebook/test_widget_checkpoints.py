@@ -190,11 +190,11 @@ def test_a_restore_tells_first_and_can_be_undone(notebook: Notebook, wire: Check
     notebook.run("a, b = [1, 2], 2\n%ckpt save one")
     notebook.run("a, b, c = [1, 2, 3], 3, 4")
     ref = ref_of(wire, "one@1")
-    told = wire.act("restore", [ref], {"dry": True, "names": ["a"]})
-    assert told["text"] == (
+    dry = wire.act("restore", [ref], {"dry": True, "names": ["a"]})
+    assert dry["text"] == (
         "Restore from one@1: a (3 items → 2 items) will be replaced. Nothing else changes."
     )
-    assert told["confirm"] == "Restore 1 variable"
+    assert dry["confirm"] == "Restore 1 variable"
     assert notebook.names["a"] == [1, 2, 3]
     done = wire.act("restore", [ref], {"names": ["a"]})
     assert (done["text"], done["undo"]) == ("Restored a from one@1.", True)
@@ -207,21 +207,21 @@ def test_a_restore_tells_first_and_can_be_undone(notebook: Notebook, wire: Check
 
 def test_a_restore_that_changes_nothing_says_so(notebook: Notebook, wire: CheckpointsWire) -> None:
     notebook.run("a = 1\n%ckpt save one")
-    told = wire.act("restore", [ref_of(wire, "one@1")], {"dry": True})
-    assert told["text"].endswith("nothing would change, all is the same now.")
+    dry = wire.act("restore", [ref_of(wire, "one@1")], {"dry": True})
+    assert dry["text"].endswith("nothing would change, all is the same now.")
 
 
 def test_a_restore_names_what_shares_data(notebook: Notebook, wire: CheckpointsWire) -> None:
     notebook.run("a = [1]\nb = {'a': a}\n%ckpt save one\na, b = 0, 0")
-    told = wire.act("restore", [ref_of(wire, "one@1")], {"dry": True, "names": ["a"]})
-    assert told["data"]["also"] == ["b"]
+    dry = wire.act("restore", [ref_of(wire, "one@1")], {"dry": True, "names": ["a"]})
+    assert dry["data"]["also"] == ["b"]
 
 
 def test_a_delete_asks_and_goes_to_the_trash(notebook: Notebook, wire: CheckpointsWire) -> None:
     notebook.run("x = 1\n%ckpt save one")
     ref = ref_of(wire, "one@1")
-    told = wire.act("delete", [ref], {"dry": True})
-    assert told["text"].startswith("Delete one@1? Undo brings it back")
+    dry = wire.act("delete", [ref], {"dry": True})
+    assert dry["text"].startswith("Delete one@1? Undo brings it back")
     assert labels(wire) == ["one@1"]
     assert wire.act("delete", [ref], {})["text"] == "Deleted one@1."
     assert labels(wire) == []
@@ -278,7 +278,7 @@ def test_a_strangers_checkpoint_is_trusted_in_two_steps(
     theirs = CheckpointsWire(Typed(notebook))
     (row,) = rows_of(theirs.full())
     assert row["trusted"] is False
-    with pytest.raises(UntrustedError, match="Someone else saved"):
+    with pytest.raises(UntrustedError, match="someone else saved"):
         theirs.act("restore", [row["ref"]], {})
     assert theirs.act("trust", [row["ref"]], {"dry": True})["confirm"] == "Trust 1 checkpoint"
     theirs.act("trust", [row["ref"]], {})
@@ -310,5 +310,5 @@ def test_hostile_texts_are_sent_as_they_are_and_cut(notebook: Notebook, wire: Ch
 
 def test_advice_to_type_a_command_is_left_out() -> None:
     said = "no checkpoint matches 'bset'. Did you mean 'best'? See `%ckpt ls`"
-    assert wires.plain(said) == "no checkpoint matches 'bset'. Did you mean 'best'?"
+    assert wires.plain(said) == "No checkpoint matches 'bset'. Did you mean 'best'?"
     assert wires.plain("Turn it on: %ckpt auto on") == "Turn it on"

@@ -65,7 +65,7 @@ def restore(commands: Commands, ids: Ids, options: Options, show: Show) -> Messa
         result = commands.run("restore", ref, *names)
     except UntrustedError:
         raise UntrustedError(
-            "Someone else saved this checkpoint, and restoring it runs their code. Press Trust it… first."
+            "someone else saved this checkpoint, and restoring it runs their code. Press Trust it… first"
         ) from None
     if isinstance(result, TrialRestored):
         if not (result.changes or result.failed or result.rest):

@@ -147,14 +147,14 @@ def compare(commands: Commands, ids: Sequence[object], options: Mapping[str, Any
     """Return what differs between two checkpoints, or between one and the live variables."""
     refs = refs_of(ids)
     if len(refs) > 2:
-        raise UsageError("Choose two checkpoints to compare.")
+        raise UsageError("choose two checkpoints to compare")
     if len(refs) == 1 and commands.is_busy():
         return {"html": "", "data": {"busy": True}}
     del options
     result = commands.run("diff", *refs)
     assert isinstance(result, Comparison)
-    found = result.compared
-    differ = [row for row in [*found.differences, *found.files] if row.change != "same"]
+    compared = result.compared
+    differ = [row for row in [*compared.differences, *compared.files] if row.change != "same"]
     rows = [
         {
             "name": cut(row.name, 200),
@@ -169,12 +169,12 @@ def compare(commands: Commands, ids: Sequence[object], options: Mapping[str, Any
             "busy": False,
             "refs": refs,
             "rows": rows,
-            "same": sum(row.change == "same" for row in found.differences),
-            "is_part": found.is_part,
-            "loaded": found.loaded,
-            "packages": [list(map(str, row)) for row in found.packages],
-            "origins": [[cut(text, 200) for text in row] for row in found.provenance[:30]],
-            "source": [cut(line, 400) for line in found.source[:_MOST_LINES]],
+            "same": sum(row.change == "same" for row in compared.differences),
+            "is_part": compared.is_part,
+            "loaded": compared.loaded,
+            "packages": [list(map(str, row)) for row in compared.packages],
+            "origins": [[cut(text, 200) for text in row] for row in compared.provenance[:30]],
+            "source": [cut(line, 400) for line in compared.source[:_MOST_LINES]],
         },
     }
 

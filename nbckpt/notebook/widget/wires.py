@@ -78,9 +78,10 @@ def pages(rows: Sequence[Message], most: int = PAGE) -> Iterator[tuple[int, Sequ
 
 
 def plain(text: str) -> str:
-    """Return a message without the sentences that advise to type a command: the panel has buttons."""
+    """Return a message as sentences, without those that advise to type a command: the panel has buttons."""
     kept = [sentence for sentence in _SENTENCE.split(text) if "%ckpt" not in sentence]
-    return cut(" ".join(kept) or text.partition(": %ckpt")[0].partition(". See `%ckpt")[0])
+    left = cut(" ".join(kept) or text.partition(": %ckpt")[0])
+    return left[:1].upper() + left[1:]
 
 
 def cut(text: object, most: int = _MOST_TEXT) -> str:
@@ -102,7 +103,7 @@ def said(result: Result, *, undo: bool = False) -> Message:
     return answer(" ".join(filter(None, (plain(page.headline), notes))), undo=undo, html=more)
 
 
-def text_of(options: Mapping[str, Any], name: str, what: str) -> str:
+def text_of(options: Mapping[str, Any], name: str, noun: str) -> str:
     """Return the text that the browser sent under a name.
 
     Raises:
@@ -111,9 +112,9 @@ def text_of(options: Mapping[str, Any], name: str, what: str) -> str:
     value = options.get(name)
     text = value.strip() if isinstance(value, str) else ""
     if not text:
-        raise UsageError(f"First write {what}.")
+        raise UsageError(f"first write {noun}")
     if text.startswith("-"):
-        raise UsageError(f"{text!r} begins with '-'. Write {what} without it.")
+        raise UsageError(f"{text!r} begins with '-', so it cannot be {noun}")
     return text
 
 
@@ -125,7 +126,7 @@ def refs_of(ids: Sequence[object]) -> list[str]:
     """
     refs = [ref for ref in ids if isinstance(ref, str) and ref and not ref.startswith("-")]
     if not refs or len(refs) < len(ids):
-        raise UsageError("First choose a row.")
+        raise UsageError("first choose a row")
     return refs
 
 
