@@ -1,0 +1,170 @@
+"""The wire of the pane of history: the tree that the browser gets, and what its buttons do."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from nbckpt.errors import NbckptError, NotFoundError
+from nbckpt.notebook.widget.history import HistoryWire
+from nbckpt.notebook.widget.wires import Pace
+from notebook.conftest import Notebook
+from notebook.typed import Clock, Typed, rows_of
+
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+@pytest.fixture
+def typed(notebook: Notebook) -> Typed:
+    return Typed(notebook)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def wire(typed: Typed, clock: Clock) -> HistoryWire:
+    return HistoryWire(typed, Pace(clock))
+
+
+@pytest.fixture
+def watched(notebook: Notebook) -> Notebook:
+    """A notebook with three states."""
+    notebook.run("%ckpt auto on --budget 10000%")
+    notebook.run("a = [1]")
+    notebook.run("b = 2")
+    notebook.run("a = [1, 2]; del b")
+    settle(notebook)
+    return notebook
+
+
+def settle(notebook: Notebook) -> None:
+    Typed(notebook).session().points.settle()  # type: ignore[union-attr]
+
+
+def head_of(wire: HistoryWire) -> dict[str, Any]:
+    return next(iter(wire.full()))
+
+
+def ref_of(wire: HistoryWire, source: str) -> str:
+    (ref,) = [row["ref"] for row in rows_of(wire.full()) if row["source"] == source]
+    return str(ref)
+
+
+def test_rows_tell_what_each_cell_changed(watched: Notebook, wire: HistoryWire) -> None:
+    last, second, first, *_ = rows_of(wire.full())
+    assert (last["added"], last["changed"], last["removed"]) == ([], ["a"], ["b"])
+    assert (second["added"], second["parent"]) == (["b"], first["ref"])
+    assert (first["source"], first["added"]) == ("a = [1]", ["a"])
+    head = head_of(wire)
+    assert (head["on"], head["here"], head["total"]) == (True, last["ref"], len(rows_of(wire.full())))
+    json.dumps(head)
+
+
+def test_history_that_is_off_says_what_there_is(notebook: Notebook, wire: HistoryWire) -> None:
+    notebook.run("import numpy as np\na = np.zeros(1000)")
+    head = head_of(wire)
+    assert (head["on"], head["rows"], head["live"]["size"]) == (False, [], 8000)
+    assert wire.act("auto_on", [], {})["text"].startswith("History is on")
+    assert head_of(wire)["on"] is True
+    assert wire.act("auto_off", [], {"dry": True})["confirm"] == "Turn off"
+    wire.act("auto_off", [], {})
+    assert head_of(wire)["on"] is False
+
+
+def test_a_new_state_is_the_only_change(watched: Notebook, wire: HistoryWire, clock: Clock) -> None:
+    before = len(rows_of(wire.full()))
+    wire.changes()
+    watched.run("c = 3")
+    settle(watched)
+    clock.time += 2
+    (message,) = wire.changes()
+    assert [row["source"] for row in message["rows"]] == ["c = 3"]
+    assert (message["reset"], message["total"]) == (False, before + 1)
+    clock.time += 2
+    assert wire.changes() == []
+
+
+def test_auto_off_while_history_is_open_is_told(watched: Notebook, wire: HistoryWire, clock: Clock) -> None:
+    list(wire.full())
+    watched.run("%ckpt auto off")
+    clock.time += 2
+    (message,) = wire.changes()
+    assert message["on"] is False
+
+
+def test_a_detail_has_variables_code_and_what_would_change(watched: Notebook, wire: HistoryWire) -> None:
+    data = wire.detail("state", [ref_of(wire, "b = 2")], {})["data"]
+    assert data["source"] == "b = 2"
+    assert {row["name"] for row in data["variables"]} >= {"a", "b"}
+    assert (data["would"]["changed"], data["would"]["new"], data["would"]["removed"]) == (["a"], ["b"], [])
+    json.dumps(data)
+
+
+def test_going_tells_first_then_goes_and_comes_back(watched: Notebook, wire: HistoryWire) -> None:
+    ref = ref_of(wire, "b = 2")
+    dry = wire.act("goto", [ref], {"dry": True})
+    assert dry["text"].startswith("a will be replaced. b will be added.")
+    assert dry["confirm"] == f"Go to [{rows_of(wire.full())[1]['cell']}]"
+    assert watched.names["a"] == [1, 2]
+    assert wire.act("goto", [ref], {})["undo"] is True
+    assert (watched.names["a"], watched.names["b"]) == ([1], 2)
+    assert head_of(wire)["here"] == ref
+    wire.act("undo", [], {})
+    assert (watched.names["a"], "b" in watched.names) == ([1, 2], False)
+
+
+def test_a_way_is_undone_while_history_is_off_too(watched: Notebook, wire: HistoryWire) -> None:
+    watched.run("%ckpt auto off")
+    watched.run("a = 'later'")
+    wire.act("goto", [ref_of(wire, "b = 2")], {})
+    assert watched.names["a"] == [1]
+    assert wire.act("undo", [], {})["ok"]
+    assert watched.names["a"] == "later"
+
+
+def test_another_way_has_the_parent_that_it_left(watched: Notebook, wire: HistoryWire) -> None:
+    fork = ref_of(wire, "b = 2")
+    wire.act("goto", [fork], {})
+    watched.run("c = 5")
+    settle(watched)
+    rows = {row["source"]: row for row in rows_of(wire.full())}
+    assert rows["c = 5"]["parent"] == rows["a = [1, 2]; del b"]["parent"] == fork
+
+
+def test_a_named_state_stays_and_shows_its_name(watched: Notebook, wire: HistoryWire) -> None:
+    ref = ref_of(wire, "b = 2")
+    wire.act("name", [ref], {"name": "good"})
+    rows = [row for row in rows_of(wire.full()) if row["ref"] == ref]
+    assert [row["names"] for row in rows] == [["good@1"]]
+
+
+def test_what_could_not_be_kept_is_named(watched: Notebook, wire: HistoryWire) -> None:
+    watched.run("g = (n for n in 'ab')\nd = 1")
+    settle(watched)
+    row = rows_of(wire.full())[0]
+    assert row["partly"] == ["g"]
+
+
+def test_a_state_that_is_gone_is_an_error(watched: Notebook, wire: HistoryWire) -> None:
+    with pytest.raises(NotFoundError):
+        wire.detail("state", ["0" * 64], {})
+    with pytest.raises(NbckptError):
+        wire.act("goto", [7], {"dry": True})
+
+
+def test_a_running_cell_lets_the_preview_wait(watched: Notebook, wire: HistoryWire, typed: Typed) -> None:
+    ref, typed.busy = ref_of(wire, "b = 2"), True
+    data = wire.detail("state", [ref], {})["data"]
+    assert (data["busy"], data["would"]) == (True, {})
+    assert head_of(wire)["running"] is True
+
+
+def test_a_hostile_cell_is_sent_as_text(watched: Notebook, wire: HistoryWire) -> None:
+    watched.run(f"h = '{HOSTILE}'")
+    settle(watched)
+    assert rows_of(wire.full())[0]["source"] == f"h = '{HOSTILE}'"
