@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from syntax import syntax
 
 PACKAGE = Path(__file__).parents[1] / "nbckpt"
 LAYERS = [
@@ -60,14 +60,10 @@ def layer_of(path: Path) -> str:
     return path.relative_to(PACKAGE).with_suffix("").parts[0]
 
 
-def imported(tree: ast.AST) -> Iterator[str]:
+def imported(path: Path) -> tuple[str, ...]:
     """Every module named in an import, also inside functions and under TYPE_CHECKING."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, "relative imports hide the layer"
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+    assert not syntax(path).are_relative, "relative imports hide the layer"
+    return syntax(path).imports
 
 
 def room_of(name: str) -> tuple[str, int]:
@@ -106,7 +102,7 @@ def trespasses(name: str, layer: str) -> bool:
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_a_module_imports_only_from_layers_above_it(path: Path) -> None:
     layer = layer_of(path)
-    assert [name for name in imported(ast.parse(path.read_text())) if trespasses(name, layer)] == []
+    assert [name for name in imported(path) if trespasses(name, layer)] == []
 
 
 @pytest.mark.parametrize(
@@ -126,7 +122,7 @@ def test_the_layer_rule_detects_a_forbidden_import(name: str, layer: str) -> Non
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_a_room_imports_only_from_rooms_below_it(path: Path) -> None:
     module = module_of(path)
-    names = imported(ast.parse(path.read_text())) if path.name != "__init__.py" else ()
+    names = imported(path) if path.name != "__init__.py" else ()
     assert [name for name in names if name.startswith("nbckpt.") and climbs(name, module)] == []
 
 
@@ -142,7 +138,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     files = {module_of(path): path for path in PACKAGE.rglob("*.py")}
     imports: dict[str, set[str]] = {}
     for module, path in files.items():
-        names = {_known(name, files) for name in imported(ast.parse(path.read_text()))}
+        names = {_known(name, files) for name in imported(path)}
         imports[module] = names - {"", module}
     while leaves := {module for module, names in imports.items() if not names & imports.keys()}:
         for leaf in leaves:

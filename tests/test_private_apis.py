@@ -17,6 +17,7 @@ import pytest
 
 from nbckpt import _private_apis as private
 from nbckpt.store import RemoteStore
+from syntax import nodes
 
 PACKAGE = Path(private.__file__).parent
 PUBLIC = {"_exit", "_getframe"}  # in the documentation of os and sys
@@ -24,9 +25,9 @@ SUBCLASSES = {"_get_kwargs_from_urls", "_strip_protocol"}  # fsspec's own, for s
 EVENT = {"event": "result", "metrics": {"loss": 0.5, "text": "Grüße\n"}, "nothing": None}
 
 
-def attributes(tree: ast.AST) -> Iterator[tuple[str, bool]]:
+def attributes(path: Path) -> Iterator[tuple[str, bool]]:
     """Yield each name with one underscore that a module defines or uses, and whether it defines the name."""
-    for node in ast.walk(tree):
+    for node in nodes(path):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             yield node.name, True
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -38,7 +39,7 @@ def attributes(tree: ast.AST) -> Iterator[tuple[str, bool]]:
 
 def test_only_one_module_uses_private_names_of_others() -> None:
     modules = [path for path in PACKAGE.rglob("*.py") if path != Path(private.__file__)]
-    names = [pair for path in modules for pair in attributes(ast.parse(path.read_text()))]
+    names = [pair for path in modules for pair in attributes(path)]
     ours = {name for name, is_made in names if is_made} | PUBLIC | SUBCLASSES
     foreign = {name for name, is_made in names if not is_made} - ours
     assert {name for name in foreign if not name.startswith("_repr_")} == set()

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from syntax import nodes, syntax
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "nbckpt"
 TESTS = Path(__file__).parent
@@ -19,42 +21,15 @@ EMPTY_NAMES = {"it", "its", "found", "told", "what", "thing", "things"}
 READ_AT_ONCE = {"inner_text", "all_inner_texts", "text_content", "input_value", "is_visible", "count", "all"}
 
 
-def nodes(path: Path) -> Iterator[ast.AST]:
-    return ast.walk(ast.parse(path.read_bytes()))
-
-
-def functions(path: Path) -> Iterator[ast.FunctionDef]:
-    yield from (node for node in nodes(path) if isinstance(node, ast.FunctionDef))
-
-
-def body_lines(function: ast.FunctionDef) -> int:
-    whole = (function.end_lineno or 0) - function.lineno + 1
-    first = function.body[0]
-    return whole - ((first.end_lineno or 0) - first.lineno + 1 if ast.get_docstring(function) else 0)
-
-
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_functions_and_modules_stay_short(path: Path) -> None:
-    long = [
-        (function.name, body_lines(function))
-        for function in functions(path)
-        if body_lines(function) > LONGEST_FUNCTION
-    ]
-    assert long == []
+    assert [(name, lines) for name, lines in syntax(path).functions if lines > LONGEST_FUNCTION] == []
     assert len(path.read_text().splitlines()) <= LONGEST_MODULE
-
-
-def variables(path: Path) -> Iterator[str]:
-    for node in nodes(path):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.id
-        elif isinstance(node, ast.arg):
-            yield node.arg
 
 
 @pytest.mark.parametrize("pattern", ["nbckpt/**/*.py", "tests/**/*.py", "benchmarks/*.py", "docs/**/*.py"])
 def test_variables_are_named_after_what_they_hold(pattern: str) -> None:
-    names = {path: EMPTY_NAMES.intersection(variables(path)) for path in ROOT.glob(pattern)}
+    names = {path: EMPTY_NAMES & syntax(path).variables for path in ROOT.glob(pattern)}
     assert {path.relative_to(ROOT): empty for path, empty in names.items() if empty} == {}
 
 
@@ -82,9 +57,7 @@ def test_no_module_contains_a_todo() -> None:
 
 def test_every_test_name_is_short() -> None:
     files = [*TESTS.rglob("*.py"), *(PACKAGE / "testing").rglob("*.py")]
-    names = [
-        function.name for path in files for function in functions(path) if function.name.startswith("test_")
-    ]
+    names = [name for path in files for name, _ in syntax(path).functions if name.startswith("test_")]
     assert [name for name in names if len(name) > LONGEST_TEST_NAME] == []
 
 

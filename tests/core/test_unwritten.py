@@ -198,7 +198,9 @@ def test_arrays_of_a_reused_heap_are_saved() -> None:
         del array
 
 
-@pytest.mark.parametrize("size", [2 * MB, 40 * MB], ids=["heap", "mapping"])
+@pytest.mark.parametrize(
+    "size", [2 * MB, pytest.param(40 * MB, marks=pytest.mark.slow)], ids=["heap", "mapping"]
+)
 def test_a_resized_array_is_saved(size: int) -> None:
     array, store = np.ones(size, np.uint8), MemoryStore()
     for step, length in enumerate((size * 2, size, size + 5, size * 3)):

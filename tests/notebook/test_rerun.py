@@ -17,9 +17,9 @@ from notebook.conftest import Notebook
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning")
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def no_connection_left() -> Iterator[None]:
-    """Let the connections end in the test that opened them."""
+    """Let the connections end in these tests, which allow their warnings."""
     yield
     gc.collect()
 

@@ -564,6 +564,7 @@ def test_a_large_file_is_not_read_into_memory(tmp_path: Path) -> None:
     assert peak < 3 * base.PIECE
 
 
+@pytest.mark.slow
 def test_several_large_files_share_64_mib_of_memory(tmp_path: Path) -> None:
     lock, held, most = threading.Lock(), [0], [0]
 

@@ -18,8 +18,11 @@ from nbckpt.trials import Experiment
 from nbckpt.trials.engine.experiment import _live
 
 mlflow = library("mlflow", reason="needs MLflow")
-# MLflow's own use of SQLAlchemy.
-pytestmark = pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SADeprecationWarning")
+pytestmark = [
+    pytest.mark.slow,  # the import and the first use of a database
+    # MLflow's own use of SQLAlchemy.
+    pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SADeprecationWarning"),
+]
 
 
 @pytest.fixture(autouse=True)
@@ -66,7 +69,6 @@ def train(config: dict[str, Any]) -> None:
             raise ValueError("once")
 
 
-@pytest.mark.slow
 def test_each_trial_is_a_run_with_its_params_and_metrics(uri: str) -> None:
     run(train, uri, "grid", {"lr": nbckpt.grid_search([0.1, 0.2]), "opt": {"kind": "sgd"}})
     one, two = runs(uri, "grid")
@@ -80,7 +82,6 @@ def test_each_trial_is_a_run_with_its_params_and_metrics(uri: str) -> None:
         assert {"kind", "done"}.isdisjoint(logged.data.metrics)
 
 
-@pytest.mark.slow
 def test_many_params_and_many_results_are_sent_in_parts(uri: str) -> None:
     def train(config: dict[str, Any]) -> None:
         for i in range(60):
@@ -92,7 +93,6 @@ def test_many_params_and_many_results_are_sent_in_parts(uri: str) -> None:
     assert history(uri, logged, "m19") == [(i + 1, i) for i in range(60)]
 
 
-@pytest.mark.slow
 def test_a_retried_trial_is_one_run_with_each_iteration_once(uri: str) -> None:
     run(train, uri, "retried", {"fails": "once"}, max_failures=1)
     (logged,) = runs(uri, "retried")
@@ -100,7 +100,6 @@ def test_a_retried_trial_is_one_run_with_each_iteration_once(uri: str) -> None:
     assert history(uri, logged, "loss") == [(1, 0.0), (2, 1.0), (3, 2.0), (4, 3.0)]
 
 
-@pytest.mark.slow
 def test_a_failed_trial_is_a_failed_run_until_it_is_resumed(uri: str) -> None:
     run(train, uri, "failed", {"fails": "once"})
     (logged,) = runs(uri, "failed")
