@@ -49,10 +49,14 @@
  * @property {typeof import("./grid.js")} grid
  * @property {typeof import("./frame.js")} frame
  * @property {typeof import("./rows.js")} rows
+ * @property {typeof import("./checkpoint_rows.js")} checkpoint_rows
+ * @property {typeof import("./checkpoint_columns.js")} checkpoint_columns
+ * @property {typeof import("./checkpoint_detail.js")} checkpoint_detail
+ * @property {typeof import("./lanes.js")} lanes
  */
 
 const PANES = ["trials", "checkpoints", "history", "sync"];
-const STYLES = ["panel.css", "vendor/uPlot.min.css"];
+const STYLES = ["panel.css", "panes.css", "vendor/uPlot.min.css"];
 const LOADED = new Set(["panel.js", "loader.js", "mount.js"]);
 const ID = "nbckpt-panel-style";
 

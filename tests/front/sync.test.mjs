@@ -1,0 +1,48 @@
+/** The words of the pane of sync. */
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import * as format from "../../nbckpt/notebook/widget/front/format.js";
+import * as sync from "../../nbckpt/notebook/widget/front/sync.js";
+import { syncs } from "./fake_panes.mjs";
+
+const NOW = Date.now() / 1000;
+const said = (state) => {
+  const { before, at, after } = sync.sentence(state, format, NOW);
+  return `${before}${at ? "T" : ""}${after}`;
+};
+
+test("each state is one sentence and a sign on the tab", () => {
+  const words = Object.fromEntries(Object.entries(syncs).map(([name, state]) => [name, [sync.tab(state), said(state)]]));
+  assert.deepEqual(words.off, ["", "Your checkpoints are on this machine only."]);
+  assert.deepEqual(words.synced, ["✓", "Everything is also in s3://bucket/team. Checked T."]);
+  assert.deepEqual(words.sending, ["↑", "Sending to s3://bucket/team: 1.2 GB of 4 GB, 3 min left"]);
+  assert.deepEqual(words.waiting, ["● 3", "3 checkpoints are not there yet."]);
+  assert.deepEqual(words.there, ["↓ 2", "2 checkpoints there are not here. All of here is in s3://bucket/team."]);
+  assert.equal(words.failed[0], "✕");
+  assert.match(words.failed[1], /^Not safe since \d\d:\d\d\. No permission to write to s3:\/\/bucket\/team\.$/);
+});
+
+test("a first failure has no time since when it was safe", () => {
+  assert.equal(said({ ...syncs.failed, pushed_at: "" }), "Not safe elsewhere. No permission to write to s3://bucket/team.");
+});
+
+test("what waits is one sentence, whatever it is", () => {
+  const words = (...waiting) => said({ ...syncs.waiting, waiting });
+  assert.equal(words(1, 0), "1 checkpoint is not there yet.");
+  assert.equal(words(0, 1), "Changes of 1 trial are not there yet.");
+  assert.equal(words(2, 3), "2 checkpoints and changes of 3 trials are not there yet.");
+  assert.equal(words(0, 0), "Not checked yet in this kernel: s3://bucket/team.");
+});
+
+test("a period leads to the nearest choice", () => {
+  assert.deepEqual([300, 61, 1e6, 1500].map(sync.choice), ["five", "minute", "save", "half"]);
+});
+
+test("the next push is foretold only while all is well", () => {
+  const state = { ...syncs.synced, pushed_at: new Date(1000 * (NOW - 100)).toISOString() };
+  assert.equal(Math.round(sync.next(state, NOW)), 200);
+  assert.equal(sync.next({ ...state, period: 86400 }, NOW), null);
+  assert.equal(sync.next(syncs.failed, NOW), null);
+});
