@@ -49,6 +49,7 @@ def run(
     keep: Number | None = None,
     sync: Annotated[str, Word("URL")] = "",
     every: Number = 0,
+    scheduler: Annotated[str, Word("S")] = "",
     restore: Step = "",
     metric: Metric = "",
     mode: Mode = "",
@@ -74,16 +75,15 @@ def run(
         keep: Keep N checkpoints of each trial; by default all.
         sync: Also upload the trials to URL while they run.
         restore: The checkpoint that the trials start from: a name, t3@10, a path or a URL.
+        scheduler: What decides which trials go on: asha, "asha max_t=27 grace_period=3", or a variable.
         every: Save a Trainable, or the states of a function, after every N results.
         resume: Whether an experiment of this name must exist, must not exist, or may exist.
         no_provenance: Do not keep the commit, the packages, the machine and the cells.
         system_metrics: Also keep the load of the machine.
     """
-    namespace = session.namespace
-    grids = {key: grid_search(options) for key, options in values.lists(grid, namespace).items()}
     experiment = run_experiment(
-        values.find_function(function, namespace),
-        values.with_lists(values.assignments(config, namespace), grids),
+        values.find_function(function, session.namespace),
+        _space(config, grid, session.namespace),
         num_samples=samples,
         executor=executor,
         name=name,
@@ -94,6 +94,7 @@ def run(
         checkpoint_every=every,
         metric=metric,
         mode=mode,
+        scheduler=values.find_scheduler(scheduler, session.namespace) if scheduler else None,
         resume=resume,
         folder=session.library.folder,
         sync_config=SyncConfig(upload_dir=sync) if sync else None,
@@ -102,6 +103,13 @@ def run(
         system_metrics=system_metrics,
     )
     return _under_way(session, experiment, wait=wait)
+
+
+def _space(
+    config: Sequence[str], grid: Sequence[str], namespace: Mapping[str, object] | None
+) -> dict[str, object]:
+    grids = {key: grid_search(options) for key, options in values.lists(grid, namespace).items()}
+    return values.with_lists(values.assignments(config, namespace), grids)
 
 
 def _origin(session: Session, ref: str) -> Restorable:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.util
+import inspect
 import os
 import sys
 from collections.abc import Iterable, Mapping
@@ -16,8 +17,11 @@ import cloudpickle
 
 from nbckpt.errors import UsageError
 from nbckpt.suggestion import suggestion
+from nbckpt.trials.schedulers import ASHA
 
 Namespace = Mapping[str, Any]
+
+SCHEDULERS = {"asha": ASHA}
 
 
 def assignments(words: Iterable[str], namespace: Namespace | None) -> dict[str, Any]:
@@ -160,3 +164,22 @@ def _module(source: str) -> ModuleType:
     # Another process cannot import a module of that name, so it is pickled by value.
     cloudpickle.register_pickle_by_value(module)
     return module
+
+
+def find_scheduler(text: str, namespace: Namespace | None) -> Any:
+    """Return the scheduler of `--scheduler`: a name with options, or a variable of the notebook.
+
+    Raises:
+        UsageError: There is no such scheduler, or it has no such option.
+    """
+    name, *words = text.split()
+    if namespace is not None and name in namespace and not words:
+        return namespace[name]
+    if name not in SCHEDULERS:
+        raise UsageError(f"there is no scheduler {name!r}: there is {', '.join(SCHEDULERS)}, or a variable")
+    options = assignments(words, namespace)
+    try:
+        return SCHEDULERS[name](**options)
+    except TypeError as error:
+        known = ", ".join(inspect.signature(SCHEDULERS[name]).parameters)
+        raise UsageError(f"cannot make the scheduler {text!r}: {error}. Its options: {known}") from None

@@ -21,11 +21,14 @@ if TYPE_CHECKING:
     from nbckpt.trials.executors import WorkerLostError as WorkerLostError
     from nbckpt.trials.model.annotation import Annotation as Annotation
     from nbckpt.trials.model.callback import Callback as Callback
+    from nbckpt.trials.model.decision import Decision as Decision
     from nbckpt.trials.model.metrics import OnResult as OnResult
     from nbckpt.trials.model.retention import RetentionPolicy as RetentionPolicy
     from nbckpt.trials.model.trial import Status as Status
     from nbckpt.trials.model.trial import Trial as Trial
     from nbckpt.trials.model.view import ExperimentView as ExperimentView
+    from nbckpt.trials.schedulers import ASHA as ASHA
+    from nbckpt.trials.schedulers import Scheduler as Scheduler
     from nbckpt.trials.training.durable import DurableTrainable as DurableTrainable
     from nbckpt.trials.training.durable import durable as durable
     from nbckpt.trials.training.function import FunctionRunner as FunctionRunner
@@ -37,6 +40,9 @@ if TYPE_CHECKING:
     from nbckpt.trials.training.trainable import Trainable as Trainable
 
 _HOMES = {
+    "ASHA": "nbckpt.trials.schedulers",
+    "Decision": "nbckpt.trials.model.decision",
+    "Scheduler": "nbckpt.trials.schedulers",
     "Annotation": "nbckpt.trials.model.annotation",
     "ExperimentView": "nbckpt.trials.model.view",
     "OnResult": "nbckpt.trials.model.metrics",

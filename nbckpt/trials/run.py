@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import random
 import re
@@ -37,8 +38,9 @@ from nbckpt.trials.model.drawing import Keys, canonical, computed, configs, with
 from nbckpt.trials.model.retention import RetentionPolicy
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.stopping import Stop
-from nbckpt.trials.model.trial import Status, Trial, state_of
+from nbckpt.trials.model.trial import Status, Trial, is_held, state_of
 from nbckpt.trials.origin import Origin, Restorable, find_origin, keep_origin
+from nbckpt.trials.schedulers import Scheduler
 from nbckpt.trials.training.function import trainable_class
 from nbckpt.trials.training.trainable import Trainable
 
@@ -68,6 +70,7 @@ def run(
     metric: str = "",
     mode: str = "",
     search: Search | Study | None = None,
+    scheduler: Scheduler | None = None,
     seed: int | None = None,
     resume: Resume = "auto",
     folder: str | os.PathLike[str] | None = None,
@@ -106,6 +109,7 @@ def run(
         mode: Whether `min` or `max` of the metric is best.
         search: Another source of configurations: an Optuna study, or a `Search`. A study is told the last
             value of the metric that each trial reported, and may end trials early.
+        scheduler: What decides which trials go on, as `nbckpt.trials.ASHA(max_t=100)`; by default all do.
         seed: The random seed for drawing values; by default a random one.
         resume: `auto`, or `must` to refuse a new experiment, or `never` to refuse an existing one.
         folder: Where experiments are kept; by default `experiments` in the store's folder.
@@ -126,9 +130,7 @@ def run(
         StoreError: The disk or the remote storage failed.
     """
     spec = Spec(
-        trainable,
-        dict(config or {}),
-        num_samples,
+        *(trainable, dict(config or {}), num_samples),
         _new_seed() if seed is None else seed,
         stop,
         max_concurrent or min(_MOST_CONCURRENT, os.cpu_count() or 1),
@@ -143,6 +145,7 @@ def run(
         sync=sync_config,
         provenance=provenance,
         system_metrics=system_metrics,
+        scheduler=own(scheduler),
     )
     return _started(spec, folder, name, resume, restore, search, executor, keep_seed=seed is None)
 
@@ -190,6 +193,16 @@ def checked_callbacks(given: Any) -> tuple[Callback, ...]:
                 "nbckpt.trials.Callback, for example nbckpt.integrations.mlflow.MLflowCallback()"
             )
     return listed
+
+
+def own(scheduler: Any) -> Scheduler | None:
+    """Return a copy of a user's scheduler, after a check that it is one. Each experiment has its own."""
+    if scheduler is None or isinstance(scheduler, Scheduler):
+        return copy.deepcopy(scheduler)
+    raise UsageError(
+        f"scheduler={scheduler!r} is not a scheduler: give nbckpt.trials.ASHA(max_t=100), or an object whose "
+        "class subclasses nbckpt.trials.Scheduler"
+    )
 
 
 def experiment_folder(folder: str | os.PathLike[str] | None, name: str, spec: Spec, resume: Resume) -> Path:
@@ -269,7 +282,8 @@ def _trials(runner: Runner, search: Search | None) -> list[Trial]:
     """Return the trials to run: one for each unfinished configuration, made if it is new."""
     known = list(runner.trials.values())
     if search is not None:
-        return [trial for trial in known if not trial.finished]
+        held = runner.spec.scheduler is not None
+        return [trial for trial in known if not (trial.finished or (held and is_held(trial)))]
     spec = runner.spec
     paths = computed(spec.config)
     pairs = list(match(known, configs(spec.config, spec.num_samples, spec.seed), paths))
@@ -278,7 +292,7 @@ def _trials(runner: Runner, search: Search | None) -> list[Trial]:
     for trial, config in pairs:
         if trial is None:
             trials.append(next(made))
-        elif not trial.finished:
+        elif not trial.finished and not (spec.scheduler and is_held(trial)):
             state_of(trial).config = with_earlier(config, trial.config, paths)
             trials.append(trial)
     return trials

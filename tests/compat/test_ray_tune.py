@@ -55,7 +55,7 @@ def test_every_argument_has_one_meaning_and_is_documented() -> None:
         ({"fail_fast": True, "max_failures": 1}, "fail_fast needs max_failures=0"),
         ({"loggers": [print]}, "use callbacks="),
         ({"progress_reporter": object()}, "show the experiment in a notebook"),
-        ({"scheduler": object()}, "scheduler=.* not available here: leave it out"),
+        ({"scheduler": object()}, "scheduler=.* not available here: use ASHAScheduler"),
         ({"search_alg": "hyperopt"}, "search='hyperopt' is not a search"),
         ({"resources_per_trial": {"TPU": 1}}, "counts cpu and gpu"),
         ({"num_samples": -1}, "give a number"),
@@ -83,6 +83,17 @@ def test_arguments_that_change_nothing_are_accepted(tmp_path: Path) -> None:
     assert analysis.trials[0].last_result["n"] == 5
 
 
+def test_asha_stops_trials_as_it_does_in_ray(tmp_path: Path) -> None:
+    def train(config: dict[str, Any]) -> None:
+        for step in range(1, 100):
+            tune.report(loss=config["x"] + 1 / step)
+
+    asha = schedulers.ASHAScheduler(metric="loss", mode="min", max_t=16, reduction_factor=4)
+    config = {"x": tune.grid_search([0, 1, 2])}
+    analysis = tune.run(train, config=config, scheduler=asha, local_dir=tmp_path, max_concurrent_trials=1)
+    assert [trial.last_result["training_iteration"] for trial in analysis.trials] == [16, 1, 1]
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -96,7 +107,7 @@ def test_arguments_that_change_nothing_are_accepted(tmp_path: Path) -> None:
         (lambda: tune.SyncConfig(sync_to_cloud="aws s3"), "use syncer="),
         (lambda: tune.Tuner(count, space={}), r"Tuner\(\) has no argument 'space'"),
         (lambda: tune.Tuner.restore("x", restart_errored=True), "no argument 'restart_errored'"),
-        (lambda: schedulers.ASHAScheduler, "ASHAScheduler is not available .* leave it out"),
+        (lambda: schedulers.PB2, "PB2 is not available .* use ASHAScheduler"),
         (lambda: search.HyperOptSearch, "give search_alg an Optuna study"),
         (lambda: stopper.TrialPlateauStopper, "give stop a dict of metrics"),
         (lambda: tune.CLIReporter, "show the experiment in a notebook"),

@@ -11,7 +11,7 @@ import pytest
 import nbckpt
 from nbckpt.errors import UsageError
 from nbckpt.trials import Experiment, Search, Status, Trial
-from nbckpt.trials.engine.search import SafeSearch
+from nbckpt.trials.engine.guarded import SafeSearch
 from nbckpt.trials.model.drawing import recalled
 from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.model.space import choice, grid_search, uniform

@@ -26,7 +26,7 @@ from nbckpt.trials.engine.experiment import Experiment
 from nbckpt.trials.model import annotation, journal, listing, params, reading, summary_file
 from nbckpt.trials.model.journal import Journal
 from nbckpt.trials.model.recorder import TrialRecorder
-from nbckpt.trials.model.summary import Summary
+from nbckpt.trials.model.summary import VERSION, Summary
 from nbckpt.trials.model.trial import Trial, state_of
 
 
@@ -186,7 +186,7 @@ def test_notes_that_did_not_change_are_not_read_again(trial: Trial, monkeypatch:
         lambda data: data.replace(b"2.0", b"0.1"),
         lambda data: b"[" * 100_000,
         lambda data: data + b" " * (1 << 20),
-        lambda data: changed(data, version=2),
+        lambda data: changed(data, version=VERSION + 1),
         lambda data: changed(data, summary={}),
         lambda data: changed(data, notes=[1]),
         lambda data: changed(data, trial="t1"),

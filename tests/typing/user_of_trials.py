@@ -25,10 +25,12 @@ from nbckpt.states import (
     use_folder,
 )
 from nbckpt.trials import (
+    ASHA,
     Annotation,
     Callback,
     Catalog,
     CheckpointFolder,
+    Decision,
     DurableTrainable,
     Executor,
     Experiment,
@@ -38,6 +40,7 @@ from nbckpt.trials import (
     OnResult,
     Record,
     RetentionPolicy,
+    Scheduler,
     Search,
     Status,
     StatusReporter,
@@ -104,6 +107,20 @@ class Halves(Search):
         """Suggest a rate."""
         self.rate /= 2
         return {"lr": self.rate} if self.rate > 1e-6 else None
+
+
+class Patience(Scheduler):
+    """Stop a trial after ten results, however good it is."""
+
+    def setup(self, experiment: ExperimentView) -> None:
+        """Start anew."""
+
+    def reported(self, trial: Trial) -> Decision | None:
+        """Decide about a trial."""
+        return Decision("stop", "ten results are enough") if trial.iteration == 10 else None
+
+
+SCHEDULERS: list[Scheduler] = [ASHA(max_t=27, grace_period=1, reduction_factor=3), Patience()]
 
 
 class Errors(Callback):

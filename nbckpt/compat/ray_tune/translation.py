@@ -22,6 +22,7 @@ from nbckpt.trials.model.metrics import is_number, lookup
 from nbckpt.trials.model.retention import RetentionPolicy
 from nbckpt.trials.model.space import Domain, Grid, grid_search
 from nbckpt.trials.model.stopping import Stop
+from nbckpt.trials.schedulers import Scheduler
 
 _NEVER = 1 << 31
 """A number of results, or of failures, that is never reached."""
@@ -46,7 +47,7 @@ def translated(given: Mapping[str, Any]) -> dict[str, Any]:
         given["max_failures"] = _NEVER
     arguments = {name: given[name] for name in _SAME if name in given}
     scheduler = given.get("scheduler")
-    if not (scheduler is None or isinstance(scheduler, FIFOScheduler)):
+    if not (scheduler is None or isinstance(scheduler, FIFOScheduler | Scheduler)):
         raise UsageError(f"scheduler={scheduler!r} is not available here: {FIFOScheduler.ADVICE}")
     resources = given.get("resources_per_trial", {})
     if given.get("executor") == "ray":  # it reserves what each trial needs
@@ -56,6 +57,7 @@ def translated(given: Mapping[str, Any]) -> dict[str, Any]:
         "config": space(given.get("config", {})),
         "stop": stop(given.get("stop"), given.get("metric", ""), given.get("mode", "")),
         "search": given.get("search_alg"),
+        "scheduler": scheduler if isinstance(scheduler, Scheduler) else None,
         "max_concurrent": concurrency(resources, given.get("max_concurrent_trials")),
         "keep_checkpoints": _retention(given),
         "checkpoint_every": _checkpoint_every(given),

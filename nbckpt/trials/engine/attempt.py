@@ -15,10 +15,11 @@ from nbckpt.trials.checkpoints.durable import NotDurableError
 from nbckpt.trials.checkpoints.origin import lent
 from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.engine.callbacks import Callbacks
-from nbckpt.trials.engine.search import SafeSearch
+from nbckpt.trials.engine.guarded import SafeScheduler, SafeSearch
 from nbckpt.trials.engine.system import SystemSampler
 from nbckpt.trials.executors import Executor, Job, Worker, WorkerEndedError
 from nbckpt.trials.executors.output import Speaker, listener, speaker, teeing
+from nbckpt.trials.model.decision import Decision
 from nbckpt.trials.model.log import Log
 from nbckpt.trials.model.metrics import FirstResult, Result
 from nbckpt.trials.model.reading import complete
@@ -61,6 +62,7 @@ class RunSettings:
     origin: str = ""
     provenance: bool = True
     system_metrics: bool = False
+    scheduler: SafeScheduler = field(default_factory=SafeScheduler)
 
 
 class Attempt:
@@ -83,11 +85,18 @@ class Attempt:
         self._origin: Record | None = None
         self._reason = self._warning = ""
         self._stopped_early = False
+        self._held: Decision | None = None
+        self._expects_decision = False
         self._saves_itself = settings.trainable.tells_when_to_save()
         self._saved_at = 0
         self._checkpoints = trial.checkpoints
         self._recorder = TrialRecorder(trial)
         self._sampler = SystemSampler() if settings.system_metrics else None
+
+    @property
+    def scheduler(self) -> SafeScheduler:
+        """What decides whether the trial goes on."""
+        return self._settings.scheduler
 
     def ask(self, signal: ControlSignal) -> None:
         """Ask for a pause or a stop after the next result. A stop overrides a pause.
@@ -173,7 +182,9 @@ class Attempt:
 
     def _finish(self) -> None:
         trial = self.trial
-        if self.signal == "pause" and not self._reason:
+        if self._held is not None and not self._reason:
+            self._recorder.pause(self._with_warning(self._held.reason), rung=self._held.rung)
+        elif self.signal == "pause" and not self._reason:
             self._recorder.pause(self._with_warning("paused"))
         else:
             early = self._stopped_early or not self._reason
@@ -205,6 +216,7 @@ class Attempt:
             self._recorder.start(settings.executor.name, self._origin, provenance=kept)
         self._state.note = note = "; ".join(notes)
         self._saved_at = self._state.iteration
+        self._expect_decision()
         settings.callbacks.call("on_trial_start", trial)
         settings.experiment.version += 1
         job = Job(
@@ -241,6 +253,7 @@ class Attempt:
         """Take in one result. Return whether the trial may continue."""
         settings, trial, metrics = self._settings, self.trial, result.metrics
         reason = given_up = ""
+        decision = None
         if type(result) is FirstResult and settings.provenance:
             of_worker(trial.folder, result.origin)
         if self._sampler is not None and (load := self._sampler.sample()):
@@ -253,14 +266,22 @@ class Attempt:
                 given_up = settings.search.reported(trial)
             if settings.stopper.stop is not None:
                 reason = settings.stopper.reason(trial, metrics)
+            if settings.scheduler.source is not None and not (reason or given_up or result.done):
+                decision, reason, given_up = self._decided()
             reason = reason or given_up
         ends = bool(reason) or result.done
         if result.checkpoint == "given" or self._is_due(ends=ends):
             self._save()
         elif result.checkpoint == "missing":
-            self.saves, self._state.note = False, NOT_SAVED
+            self.saves = False
+            if not self._expects_decision:
+                self._state.note = NOT_SAVED
+        if decision is not None and (given_up := self._hold(decision)):
+            ends, reason = True, given_up
         if metrics and settings.callbacks.listed:
             settings.callbacks.call("on_trial_result", trial, metrics)
+        if settings.scheduler.source is not None:
+            self._expect_decision()
         settings.experiment.version += 1
         signal = self.signal  # read once: a signal from here on takes effect after the next result
         if signal == "pause" and self._is_due(ends=ends):
@@ -268,6 +289,35 @@ class Attempt:
         if ends:
             self._reason, self._stopped_early = reason or "done", bool(reason) and reason == given_up
         return not (ends or signal)
+
+    def _decided(self) -> tuple[Decision | None, str, str]:
+        """Ask the scheduler. Return the pause that it wants, or why the trial ends, or why it is given up."""
+        decision = self._settings.scheduler.reported(self.trial)
+        if decision is None:
+            return None, "", ""
+        if decision.do == "pause":  # after the checkpoint, without which there is no pause
+            return decision, "", ""
+        self._recorder.decided(decision)
+        if decision.do != "stop":
+            return None, "", ""
+        return (None, decision.reason, "") if decision.rung is None else (None, "", decision.reason)
+
+    def _hold(self, decision: Decision) -> str:
+        """Pause the trial for the scheduler. Without a checkpoint, return the reason to give it up, or ""."""
+        # see docs/decisions/0105
+        is_saved = self._state.checkpoint and self._state.checkpoint_iteration == self._state.iteration
+        if not is_saved:
+            decision = self._settings.scheduler.unsaved(self.trial, decision)
+        self._recorder.decided(decision)
+        if is_saved and not self.signal:
+            self._held, self.signal = decision, "pause"
+        return decision.reason if decision.do == "stop" else ""
+
+    def _expect_decision(self) -> None:
+        """Ask for a checkpoint with the next result if the scheduler may pause the trial there."""
+        self._expects_decision = not self.saves and self._settings.scheduler.wants_checkpoint(self.trial)
+        if self._expects_decision:
+            self.ask_for_checkpoint()
 
     def _is_due(self, *, ends: bool) -> bool:
         """Return whether a trainable that does not decide itself when to save should be saved now."""

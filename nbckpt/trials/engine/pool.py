@@ -15,7 +15,7 @@ from nbckpt.trials.engine.attempt import Attempt, RunSettings
 from nbckpt.trials.engine.open_attempt import OpenAttempt
 from nbckpt.trials.executors import InlineExecutor, ThreadExecutor
 from nbckpt.trials.model.recorder import TrialRecorder
-from nbckpt.trials.model.trial import Status, Trial
+from nbckpt.trials.model.trial import Status, Trial, is_held
 
 _log = logging.getLogger("nbckpt")
 _NO_THREADS = "threads cannot start here: trials run one after the other in the cell"
@@ -89,14 +89,17 @@ class WorkerPool:
         If threads cannot start, the trials run in this thread, and the call returns at their end.
         """
         assert self.run_settings is not None
-        concurrent = self.run_settings.executor.concurrent
+        concurrent, scheduler = self.run_settings.executor.concurrent, self.run_settings.scheduler
         for trial in trials:
             if trial.status != Status.PENDING or trial.attempts:
                 with TrialRecorder(trial) as recorder:
+                    scheduler.resume(trial, recorder)
                     recorder.queue()
             self.line.append(trial)
         with self.changed:
-            wanted = min(most, len(self.line) + len(self.running) + self._client.to_suggest)
+            wanted = min(
+                most, len(self.line) + len(self.running) + self._client.to_suggest + len(scheduler.held)
+            )
             missing = max(wanted, 1) - self.workers if concurrent else 1 - self.workers
             if not self.workers:
                 self._client.on_begin()
@@ -182,6 +185,7 @@ class WorkerPool:
             attempt.run()
             if trial.finished:
                 self.run_settings.search.ended(trial)
+                self.run_settings.scheduler.ended(trial)
         finally:
             self._forget(attempt)
 
@@ -190,6 +194,8 @@ class WorkerPool:
         trial = attempt.trial
         with self.changed:
             self.running.pop(trial.id, None)
+            if is_held(trial):
+                attempt.scheduler.hold(trial)
             if trial.status == Status.PENDING:
                 self.line.append(trial)
                 if attempt.saves:  # the next attempt answers the request for a checkpoint
@@ -198,7 +204,9 @@ class WorkerPool:
     def _next(self) -> Attempt | None:
         assert self.run_settings is not None
         with self.changed:
-            trial = self.line.popleft() if self.line else self._client.suggest()
+            trial = self.run_settings.scheduler.promote()
+            if trial is None:
+                trial = self.line.popleft() if self.line else self._client.suggest()
             if trial is None:
                 return None
             attempt = self.running[trial.id] = Attempt(self.run_settings, trial, f"{self._name}/{trial.id}")
@@ -215,6 +223,10 @@ class WorkerPool:
             if self.workers > 1:
                 self.workers -= 1
                 return True
+            assert self.run_settings is not None
+            if trial := self.run_settings.scheduler.promote(last=True):
+                self.line.append(trial)
+                return False
         self._idle()
         with self.changed:
             if self.line:

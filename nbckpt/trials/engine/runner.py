@@ -18,9 +18,10 @@ from nbckpt.trials.engine.callbacks import Callbacks
 from nbckpt.trials.engine.claim import Claim, OpenClaims
 from nbckpt.trials.engine.control import ControlRequest, Owner
 from nbckpt.trials.engine.files import ExperimentFiles
+from nbckpt.trials.engine.guarded import SafeScheduler, SafeSearch
 from nbckpt.trials.engine.open_attempt import OpenAttempt
 from nbckpt.trials.engine.pool import WorkerPool
-from nbckpt.trials.engine.search import SafeSearch, Search
+from nbckpt.trials.engine.search import Search
 from nbckpt.trials.engine.upload import callbacks_of
 from nbckpt.trials.executors import Executor, open_executor
 from nbckpt.trials.executors.cell import CellExecutor, only_in_its_loop
@@ -28,11 +29,11 @@ from nbckpt.trials.model import spec as spec_file
 from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.stopping import Stopper
-from nbckpt.trials.model.trial import STOPPED, Status, Trial
+from nbckpt.trials.model.trial import STOPPED, Status, Trial, is_held
 from nbckpt.trials.model.trust import trust_trials
 from nbckpt.trials.training.function import trainable_class
 from nbckpt.trials.views.metrics import unknown_metrics
-from nbckpt.trials.views.statuses import no_trials
+from nbckpt.trials.views.statuses import no_trials, nothing_to_resume
 
 _log = logging.getLogger("nbckpt")
 
@@ -53,7 +54,7 @@ class Runner(ExperimentFiles):
         self.pool = WorkerPool(folder.name)
         self.claim = Claim(folder, self.pool.changed)
         self.opened = OpenClaims(folder)
-        self._search = SafeSearch()
+        self._search, self._scheduler = SafeSearch(), SafeScheduler()
         self._executor: str | Executor | None = None
         self._owner: Owner | None = None
         self._experiment: shutdown.Running | None = None
@@ -156,10 +157,11 @@ class Runner(ExperimentFiles):
             return
         run_settings = self._run_settings(search, executor)
         self.pool.begin(run_settings, self)
-        self._search = run_settings.search
+        self._search, self._scheduler = run_settings.search, run_settings.scheduler
         self._experiment = shutdown.live[self.folder] = experiment
         before_the_end(shutdown.finish_all, first=True)  # before the last syncs
         self._search.setup(experiment)
+        self._scheduler.setup(experiment)
         run_settings.callbacks.call("setup", experiment)
 
     def _run_settings(self, search: Search | None, executor: str | Executor | None) -> RunSettings:
@@ -180,6 +182,7 @@ class Runner(ExperimentFiles):
             spec.origin,
             spec.provenance,
             spec.system_metrics,
+            SafeScheduler(spec.scheduler),
         )
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -214,7 +217,7 @@ class Runner(ExperimentFiles):
     def notes(self) -> list[str]:
         """Problems outside the trials, one sentence each."""
         run_settings, trials = self.pool.run_settings, list(self.trials.values())
-        mine = [*self.pool.notes, *self._search.notes]
+        mine = [*self.pool.notes, *self._search.notes, *self._scheduler.notes]
         if run_settings is None:
             return mine
         return [*mine, *run_settings.callbacks.notes, *unknown_metrics(trials, run_settings.stopper)]
@@ -299,22 +302,27 @@ class Runner(ExperimentFiles):
             for trial in self._chosen(name):
                 if attempt := pool.running.get(trial.id):
                     attempt.ask(signal)
+                elif signal == "pause" and not name and is_held(trial):
+                    continue  # it rests already, and `resume` lets the scheduler go on
                 elif trial.id not in elsewhere and (trial in pool.line or not trial.finished):
                     self._put_aside(trial, signal)
                     if trial in pool.line:
                         pool.line.remove(trial)
             if not name:
-                self._search.open = False
+                self._search.close()
+                self._scheduler.open = False
             self.touch()
             pool.changed.notify_all()
 
     def _put_aside(self, trial: Trial, signal: Literal["pause", "stop"]) -> None:
         """Stop or pause a trial that does not run."""
+        self._scheduler.held.pop(trial.id, None)
         with TrialRecorder(trial) as recorder:
             if signal == "stop":
                 recorder.end(STOPPED, stopped_early=True)
                 self._search.ended(trial)
-            elif trial.status != Status.PAUSED:
+                self._scheduler.ended(trial)
+            elif trial.status != Status.PAUSED or is_held(trial):
                 recorder.pause("paused")
 
     def checkpoint(self, name: str = "") -> None:
@@ -339,6 +347,7 @@ class Runner(ExperimentFiles):
             raise UsageError(only_in_its_loop(self.folder.name))
         if not name:
             self._search.resume()
+            self._scheduler.open = True
         trials = self.resumable(name, errored=errored)
         if self.spec.trainable is None:
             self.spec = spec_file.read(self.folder).load(open_signer(), trust=trust)
@@ -359,17 +368,16 @@ class Runner(ExperimentFiles):
             for trial in self._chosen(name)
             if (name or (errored if trial.status == Status.ERROR else not trial.finished))
             and not self.pool.has(trial)
+            and (name or self.spec.scheduler is None or not is_held(trial))
             and not (runs_elsewhere and trial.status in {Status.RUNNING, Status.PENDING})
         ]
         if damaged := [trial for trial in trials if trial.status == Status.DAMAGED]:
             label = f"{self.folder.name}/{damaged[0].id}"
             raise UsageError(f"{label} cannot be resumed: {damaged[0].damage}. Run it again")
-        if not trials and not self.to_suggest:
+        if not (trials or self.to_suggest or any(map(is_held, self.trials.values()))):
             if not self.trials:
                 raise UsageError(no_trials(self.folder.name))
-            failed = any(trial.status == Status.ERROR for trial in self.trials.values())
-            hint = f". Retry failed trials: %ckpt resume {self.folder.name} --errored" if failed else ""
-            raise UsageError(f"{self.folder.name!r} has nothing to resume{hint}")
+            raise UsageError(nothing_to_resume(self.folder.name, self.trials.values()))
         return trials
 
     def _answer(self, request: ControlRequest) -> bool:

@@ -14,6 +14,7 @@ from nbckpt.media.stored import store
 from nbckpt.provenance.trial import of_trial
 from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.model import journal, reading, summary_file
+from nbckpt.trials.model.decision import Decision
 from nbckpt.trials.model.journal import Event, Journal
 from nbckpt.trials.model.metrics import plain
 from nbckpt.trials.model.trial import Status, Trial, state_of
@@ -88,9 +89,19 @@ class TrialRecorder:
         """Record that the trial saved a checkpoint."""
         self._record({"event": "checkpoint", "name": record.name, "iteration": record.iteration})
 
-    def pause(self, note: str = "") -> None:
-        """Record that the trial was paused."""
-        self._record({"event": "pause", "note": note}, durable=True)
+    def decided(self, decision: Decision) -> None:
+        """Record what the scheduler decided, before it takes effect."""
+        event: Event = {"event": "decision", "do": decision.do, "reason": decision.reason}
+        if decision.rung is not None:
+            event["rung"] = decision.rung
+        if decision.do != "promote":  # the value was recorded at the pause
+            event["value"] = decision.value
+        self._record(event, durable=decision.do == "promote")
+
+    def pause(self, note: str = "", *, rung: int | None = None) -> None:
+        """Record that the trial was paused; by the scheduler if there is a *rung*."""
+        held = {} if rung is None else {"rung": rung}
+        self._record({"event": "pause", "note": note, **held}, durable=True)
 
     def end(self, note: str = "", *, stopped_early: bool = False) -> None:
         """Record that the trial is done, or *stopped_early*."""

@@ -41,6 +41,13 @@ class CallbackLike(Protocol):
         """See `Callback.on_experiment_end`."""
 
 
+class SchedulerLike(Protocol):
+    """A `Scheduler`, as the spec that keeps it knows it."""
+
+    def with_metric(self, metric: str, mode: str) -> None:
+        """See `Scheduler.with_metric`."""
+
+
 @dataclass(frozen=True)
 class Spec:
     """The specification of an experiment.
@@ -65,6 +72,7 @@ class Spec:
         origin: Where the checkpoint that trials start from is from, for people; empty if there is none.
         provenance: Whether trials keep what is needed to do them again.
         system_metrics: Whether the load of the machine is kept with the results.
+        scheduler: What decides which trials go on, a `Scheduler`; None if all go on.
     """
 
     trainable: Callable[..., Any] | None
@@ -86,6 +94,7 @@ class Spec:
     origin: str = ""
     provenance: bool = True
     system_metrics: bool = False
+    scheduler: SchedulerLike | None = None
 
     def __post_init__(self) -> None:
         """Refuse impossible values."""
@@ -100,6 +109,8 @@ class Spec:
         if self.mode not in {"", "min", "max"}:
             raise UsageError(f"mode={self.mode!r} is unknown: use 'min' or 'max'")
         Stopper(self.stop)
+        if self.scheduler is not None:
+            self.scheduler.with_metric(self.metric, self.mode)
 
     @property
     def function_name(self) -> str:
@@ -194,6 +205,7 @@ def _packed(spec: Spec, signer: Signer) -> dict[str, Any]:
         "stop": spec.stop,
         "callbacks": spec.callbacks,
         "sync": spec.sync,
+        "scheduler": spec.scheduler,
     }
     file = _Bounded()
     try:

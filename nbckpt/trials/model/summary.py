@@ -17,7 +17,7 @@ from nbckpt.trials.model.metrics import ITERATION, plain
 from nbckpt.trials.model.state import MOST_MEDIA, MOST_STEPS, MediaOfName, Status, TrialState
 from nbckpt.trials.model.trial import Trial, state_of, trial_of
 
-VERSION = 1
+VERSION = 2
 """The version of what summaries hold. One of another version is not read."""
 
 _MOMENT = OneOf(None, float)
@@ -33,6 +33,9 @@ _FIELDS: dict[str, Any] = {
     "attempts": int,
     "started_at": _MOMENT,
     "ended_at": _MOMENT,
+    "promoted": int,
+    "held_at": OneOf(None, int),
+    "decision": str,
 }
 """The fields of a state that a summary holds as they are."""
 _FORM = _FIELDS | {
@@ -44,6 +47,7 @@ _FORM = _FIELDS | {
     "load": {str: float},
     "user_note": str,
     "tags": [str],
+    "rungs": [(int, OneOf(None, float))],
 }
 
 
@@ -74,6 +78,7 @@ class Summary:
             "curves": [[name, curve.to_json()] for name, curve in state.condensed.curves.items()],
             "media": [_media_to_json(media) for media in state.media.values()],
             "load": state.loads[-1] if state.loads else {},
+            "rungs": [[rung, value] for rung, value in state.rungs.items()],
             "user_note": self.annotation.note,
             "tags": list(self.annotation.tags),
         }
@@ -98,6 +103,7 @@ class Summary:
         state.kept = Condensed({name: Curve.from_json(curve) for name, curve in document["curves"]}), []
         state.media = {media.newest.name: media for media in _media_from_json(document["media"], folder)}
         state.loads = [document["load"]] if document["load"] else []
+        state.rungs = dict(document["rungs"])
         annotation = Annotation(document["user_note"], tuple(document["tags"]))
         return cls(trial_of(state), annotation)
 

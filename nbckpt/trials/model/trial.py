@@ -276,6 +276,18 @@ def state_of(trial: Trial) -> TrialState:
     return trial._state
 
 
+def is_held(trial: Trial) -> bool:
+    """Return whether the scheduler paused a trial and has not let it go on since."""
+    state = trial._state
+    is_waiting = state.held_at is not None and state.promoted <= state.held_at
+    return is_waiting and state.status == Status.PAUSED
+
+
+def rungs_of(trial: Trial) -> int:
+    """Return how many rungs a trial has reached."""
+    return max(trial._state.rungs, default=-1) + 1
+
+
 def trial_of(state: TrialState) -> Trial:
     """Return a trial that shows a state."""
     trial = Trial(state.folder, {})

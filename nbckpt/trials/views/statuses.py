@@ -6,7 +6,7 @@ It also counts the trials in each status, and says why a trial failed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from nbckpt.render import count
 from nbckpt.trials.model.trial import Status, Trial
@@ -36,6 +36,13 @@ def counted(states: Mapping[str, str]) -> str:
     """Return the number of trials, in total and in each status."""
     parts = [f"{number} {state}" for state, number in Counter(states.values()).items()]
     return ", ".join([count(len(states), "trial"), *parts])
+
+
+def nothing_to_resume(name: str, trials: Iterable[Trial]) -> str:
+    """Return what to say of an experiment whose trials have all ended."""
+    failed = any(trial.status == Status.ERROR for trial in trials)
+    hint = f". Retry failed trials: %ckpt resume {name} --errored" if failed else ""
+    return f"{name!r} has nothing to resume{hint}"
 
 
 def no_trials(name: str) -> str:

@@ -221,12 +221,14 @@ def _table(
     annotations = {trial.id: trial.annotation for trial in shown}
     is_tagged = any(annotation.tags for annotation in annotations.values())
     is_noted = any(annotation.note for annotation in annotations.values())
+    is_scheduled = any(state_of(trial).rungs for trial in shown)
     etas = {name: current.eta for name, current in running.items() if current.eta}
     columns = (
         *(Column("trial"), Column("status")),
         *(Column(tail(key), number=_all_numbers(configs.values(), key)) for key in keys),
         Column("iteration", number=True),
         *(Column(tail(heading), number=True) for heading in metrics.values()),
+        *([Column("rung", number=True)] if is_scheduled else []),
         *(Column("checkpoint", number=True), Column("unsaved", number=True), Column("elapsed", number=True)),
         *([Column("eta", number=True)] if etas else []),
         *([Column("tags")] if is_tagged else []),
@@ -239,6 +241,7 @@ def _table(
             *(shown_value(configs[trial.id].get(key, "")) for key in keys),
             str(running.get(trial.id, trial.iteration)),
             *(metric_cell(trial, name) for name in metrics),
+            *([_rung(trial)] if is_scheduled else []),
             Cell(_step(trial.checkpoint_name), trial.checkpoint_name or ""),
             _unsaved(trial),
             duration(trial.elapsed_s),
@@ -258,6 +261,12 @@ def _short_note(note: str) -> Cell:
 def _step(checkpoint: str | None) -> str:
     """Return the short name of a checkpoint: `@10` for `checkpoint_000010`."""
     return f"@{checkpoint.rpartition('_')[2].lstrip('0') or '0'}" if checkpoint else "-"
+
+
+def _rung(trial: Trial) -> Cell:
+    """Return the last rung that a trial has reached; the cell's title says what was decided there."""
+    state = state_of(trial)
+    return Cell(str(max(state.rungs)) if state.rungs else "", state.decision)
 
 
 def _state_cell(trial: Trial, state: str) -> Cell:

@@ -1,0 +1,168 @@
+"""Guarded: a search and a scheduler, without which the experiment goes on if they fail."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Any, ClassVar
+
+from nbckpt.trials.engine.search import Search
+from nbckpt.trials.model.decision import Decision
+from nbckpt.trials.model.recorder import TrialRecorder
+from nbckpt.trials.model.trial import Status, Trial, is_held, rungs_of, state_of
+from nbckpt.trials.model.view import ExperimentView
+
+_UNSAVED = (
+    "trials without a checkpoint cannot be paused: at a rung they go on or stop. Report one when "
+    "nbckpt.should_checkpoint() says so"
+)
+
+_log = logging.getLogger("nbckpt")
+
+
+class Guarded:
+    """Calls methods of an object, one at a time, until one fails.
+
+    Attributes:
+        source: The object; None if there is none or it failed.
+        notes: The failures, one sentence each.
+    """
+
+    kind: ClassVar[str]
+
+    def __init__(self, source: object | None = None) -> None:
+        self.source: Any = source
+        self.notes: list[str] = []
+        self._lock = threading.Lock()
+
+    def setup(self, experiment: ExperimentView) -> None:
+        """See `Search.setup` and `Scheduler.setup`."""
+        self._call("setup", experiment)
+
+    def ended(self, trial: Trial) -> None:
+        """See `Search.ended` and `Scheduler.ended`."""
+        self._call("ended", trial)
+
+    def _call(self, method: str, *arguments: Any) -> Any:
+        with self._lock:
+            if self.source is None:
+                return None
+            try:
+                return getattr(self.source, method)(*arguments)
+            except Exception as error:  # noqa: BLE001  the trials continue without it
+                _log.warning("the %s's %s failed", self.kind, method, exc_info=error)
+                self.notes.append(
+                    f"the {self.kind} is over since {method} failed: {type(error).__name__}: {error}"
+                )
+                self.source = None
+                return None
+
+
+class SafeSearch(Guarded):
+    """An experiment's search, if it has one.
+
+    Attributes:
+        open: Whether the search may suggest new trials.
+    """
+
+    kind = "search"
+
+    def __init__(self, search: Search | None = None) -> None:
+        super().__init__(search)
+        self._may_suggest = search is not None
+
+    @property
+    def open(self) -> bool:
+        """See the class."""
+        return self._may_suggest and self.source is not None
+
+    def close(self) -> None:
+        """Suggest no new trials until `resume`."""
+        self._may_suggest = False
+
+    def resume(self) -> None:
+        """Open the search again, unless it failed."""
+        self._may_suggest = True
+
+    def suggest(self, trial_id: str) -> dict[str, Any] | None:
+        """See `Search.suggest`."""
+        config: dict[str, Any] | None = self._call("suggest", trial_id)
+        self._may_suggest = config is not None
+        return config
+
+    def reported(self, trial: Trial) -> str:
+        """See `Search.reported`."""
+        return self._call("reported", trial) or ""
+
+
+class SafeScheduler(Guarded):
+    """An experiment's scheduler, if it has one. Without one, all trials go on.
+
+    Attributes:
+        held: The trials that it paused and that may go on, by their names.
+        open: Whether held trials may go on.
+    """
+
+    kind = "scheduler"
+
+    def __init__(self, scheduler: object | None = None) -> None:
+        super().__init__(scheduler)
+        self.held: dict[str, Trial] = {}
+        self.open = True
+
+    def setup(self, experiment: ExperimentView) -> None:
+        """See `Scheduler.setup`. Trials that were held before are held again."""
+        super().setup(experiment)
+        if self.source is not None:
+            self.held = {trial.id: trial for trial in experiment.trials if is_held(trial)}
+
+    def reported(self, trial: Trial) -> Decision | None:
+        """See `Scheduler.reported`."""
+        decision: Decision | None = self._call("reported", trial)
+        return decision
+
+    def unsaved(self, trial: Trial, decision: Decision) -> Decision:
+        """See `Scheduler.unsaved`."""
+        if _UNSAVED not in self.notes:
+            self.notes.append(_UNSAVED)
+        return self._call("unsaved", trial, decision) or Decision("continue", decision.reason)
+
+    def wants_checkpoint(self, trial: Trial) -> bool:
+        """See `Scheduler.wants_checkpoint`."""
+        return bool(self._call("wants_checkpoint", trial))
+
+    def resume(self, trial: Trial, recorder: TrialRecorder) -> None:
+        """Let a trial go on because the user says so, and record that.
+
+        Raises:
+            StoreError: The disk failed.
+        """
+        self.held.pop(trial.id, None)
+        if trial.status == Status.PAUSED and (rungs := rungs_of(trial)) > state_of(trial).promoted:
+            recorder.decided(Decision("promote", "resumed by the user", rungs - 1))
+            self._call("resumed", trial)
+
+    def hold(self, trial: Trial) -> None:
+        """Take in that a trial has been paused by the scheduler, and that nothing runs of it any longer."""
+        self.held[trial.id] = trial
+
+    def promote(self, *, last: bool = False) -> Trial | None:
+        """Return the held trial that goes on next, which its journal says already; None if none does.
+
+        Args:
+            last: Whether nothing else is left to train.
+
+        Raises:
+            StoreError: The disk failed.
+        """
+        picked: tuple[Trial, Decision] | None = None
+        if self.open and self.held:
+            picked = self._call("last_trial" if last else "next_trial", self.held)
+        if picked is None:
+            return None
+        trial, decision = picked
+        del self.held[trial.id]
+        with TrialRecorder(trial) as recorder:
+            recorder.decided(decision)
+            recorder.queue()
+        return trial

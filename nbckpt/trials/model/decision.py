@@ -1,0 +1,24 @@
+"""Decision: what a scheduler decided about a trial."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What a trial shall do.
+
+    Attributes:
+        do: To continue, to pause until the scheduler lets the trial go on, or to stop for good. `promote`
+            lets a paused trial go on.
+        reason: Why, in a sentence for people.
+        rung: The rung at which this was decided; None if there are no rungs.
+        value: The metric there; None if it is no finite number.
+    """
+
+    do: Literal["continue", "pause", "stop", "promote"]
+    reason: str
+    rung: int | None = None
+    value: float | None = None

@@ -1,0 +1,92 @@
+"""Scheduler: decides after each report whether a trial goes on, and which paused trial goes on next."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+
+from nbckpt.errors import UsageError
+from nbckpt.trials.model.decision import Decision
+from nbckpt.trials.model.metrics import lookup
+from nbckpt.trials.model.trial import Trial
+from nbckpt.trials.model.view import ExperimentView
+
+
+class Scheduler(ABC):
+    """Decides which trials go on.
+
+    Its methods are called one at a time, in worker threads. If a method raises an exception, the scheduler
+    makes no further decisions: the trials go on, and the experiment's notes say so. Each decision is an event
+    in the trial's journal before it takes effect, and `setup` meets it again after a restart.
+
+    Args:
+        metric: The metric that is compared; by default that of the experiment.
+        mode: Whether `min` or `max` of it is best; by default that of the experiment.
+    """
+
+    def __init__(self, metric: str = "", mode: str = "") -> None:
+        if mode not in {"", "min", "max"}:
+            raise UsageError(f"mode={mode!r} is unknown: use 'min' or 'max'")
+        self._metric, self._mode = metric, mode
+
+    def with_metric(self, metric: str, mode: str) -> None:
+        """Compare this metric, unless the scheduler has one of its own.
+
+        Raises:
+            UsageError: Neither says which metric to compare, or which of its values is best.
+        """
+        self._metric, self._mode = self._metric or metric, self._mode or mode
+        if not (self._metric and self._mode):
+            raise UsageError(
+                f"which trials are better? {type(self).__name__} needs metric='loss' and mode='min', or "
+                "another metric and 'max'"
+            )
+
+    @abstractmethod
+    def setup(self, experiment: ExperimentView) -> None:
+        """Prepare for an experiment that starts or resumes. Its trials know what was decided before."""
+
+    @abstractmethod
+    def reported(self, trial: Trial) -> Decision | None:
+        """Return what a trial that just reported shall do; None to go on without a decision."""
+
+    def wants_checkpoint(self, trial: Trial) -> bool:
+        """Return whether the next report of a trial may lead to a pause, which needs a checkpoint."""
+        del trial
+        return False
+
+    def next_trial(self, held: Mapping[str, Trial]) -> tuple[Trial, Decision] | None:
+        """Return which of the trials that were *held* goes on next, and why; None if none does."""
+        del held
+        return None
+
+    def last_trial(self, held: Mapping[str, Trial]) -> tuple[Trial, Decision] | None:
+        """Return which of the *held* trials goes on if nothing else is left to train; None if none does."""
+        del held
+        return None
+
+    def resumed(self, trial: Trial) -> None:
+        """Take note that the user lets a paused trial go on, whatever the scheduler thinks of it."""
+        del trial
+
+    def unsaved(self, trial: Trial, decision: Decision) -> Decision:
+        """Return what a trial shall do that was to pause and has no checkpoint to go on from."""
+        del trial
+        return Decision("continue", decision.reason, decision.rung, decision.value)
+
+    def ended(self, trial: Trial) -> None:
+        """Take note that a trial ended, successfully or not, or was stopped."""
+        del trial
+
+    def value(self, trial: Trial) -> float | None:
+        """Return the metric of a trial's last report; None if it is no finite number."""
+        value = lookup(trial.metrics, self._metric)
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return float(value) if is_number and math.isfinite(value) else None
+
+    def badness(self, value: float | None) -> float:
+        """Return a value of the metric so that smaller is better; infinite for None."""
+        if value is None:
+            return math.inf
+        return value if self._mode == "min" else -value

@@ -1,0 +1,330 @@
+"""ASHA: the promotions of the paper's algorithm 2, and trials that pause at rungs and go on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import nbckpt
+from nbckpt.commands.values import find_scheduler
+from nbckpt.errors import UsageError
+from nbckpt.trials import ASHA, Experiment, Scheduler, Trainable
+from nbckpt.trials.model.decision import Decision
+from nbckpt.trials.model.trial import Trial, state_of
+
+SECONDS = 60
+
+
+@pytest.fixture(autouse=True)
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
+    return tmp_path / "store"
+
+
+def forget(experiment: Experiment) -> Path:
+    """Forget an experiment as a restart of the kernel does, and return its folder."""
+    assert experiment.wait(SECONDS)
+    from nbckpt.trials.engine.experiment import _live
+
+    _live.pop(experiment.folder)
+    return experiment.folder
+
+
+def trial_at(number: int, time: float, loss: float) -> Trial:
+    made = Trial(Path(f"t{number}"), {})
+    state_of(made).last_result = {"training_iteration": time, "loss": loss}
+    return made
+
+
+@dataclass
+class Paper:
+    """Algorithm 2 of Li et al. 2020, line by line, with all trials of a rung sorted each time."""
+
+    factor: int
+    most: int
+    rungs: dict[int, dict[int, float]] = field(default_factory=dict)
+    promoted: set[tuple[int, int]] = field(default_factory=set)
+    made: int = 0
+
+    def report(self, trial: int, rung: int, loss: float) -> None:
+        self.rungs.setdefault(rung, {})[trial] = loss
+
+    def get_job(self) -> tuple[int, int] | None:
+        for rung in sorted(self.rungs, reverse=True):
+            best = sorted((loss, trial) for trial, loss in self.rungs[rung].items())
+            candidates = best[: len(best) // self.factor]
+            promotable = [trial for _, trial in candidates if (trial, rung) not in self.promoted]
+            if promotable:
+                self.promoted.add((promotable[0], rung))
+                return promotable[0], rung + 1
+        if self.made < self.most:
+            self.made += 1
+            return self.made - 1, 0
+        return None
+
+
+class Ours:
+    """The same jobs from a scheduler."""
+
+    def __init__(self, factor: int, most: int) -> None:
+        self.asha = ASHA(reduction_factor=factor, metric="loss", mode="min")
+        self.factor, self.most = factor, most
+        self.held: dict[str, Trial] = {}
+        self.going: tuple[int, int] | None = None
+        self.made = 0
+
+    def report(self, trial: int, rung: int, loss: float) -> None:
+        reporting = trial_at(trial, self.factor**rung, loss)
+        decision = self.asha.reported(reporting)
+        assert decision is not None
+        if decision.do == "continue":
+            self.going = trial, rung + 1
+        else:
+            assert decision.do == "pause"
+            self.held[reporting.id] = reporting
+
+    def get_job(self) -> tuple[int, int] | None:
+        going, self.going = self.going, None
+        if going is not None:
+            return going
+        picked = self.asha.next_trial(self.held)
+        if picked is not None:
+            trial, decision = picked
+            assert decision.rung is not None
+            del self.held[trial.id]
+            return int(trial.id[1:]), decision.rung + 1
+        if self.made < self.most:
+            self.made += 1
+            return self.made - 1, 0
+        return None
+
+
+@given(
+    st.integers(2, 4),
+    st.integers(1, 4),
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), max_size=60),
+)
+def test_promotions_are_those_of_the_paper(
+    factor: int, workers: int, arrivals: list[tuple[int, int]]
+) -> None:
+    paper, ours = Paper(factor, 12), Ours(factor, 12)
+    jobs: list[tuple[int, int]] = []
+    for which, loss in arrivals:
+        while len(jobs) < workers and (job := paper.get_job()) is not None:
+            assert ours.get_job() == job
+            jobs.append(job)
+        if not jobs:
+            assert ours.get_job() is None
+            return
+        trial, rung = jobs.pop(which % len(jobs))
+        paper.report(trial, rung, loss)
+        ours.report(trial, rung, loss)
+
+
+def train(config: dict[str, Any]) -> None:
+    checkpoint = nbckpt.get_checkpoint()
+    start = checkpoint.to_dict()["step"] if checkpoint else 0
+    for step in range(start + 1, 100):
+        saved = nbckpt.Checkpoint.from_dict({"step": step}) if nbckpt.should_checkpoint() else None
+        nbckpt.report(loss=config["x"] + 1 / step, checkpoint=saved)
+
+
+class Train(Trainable):
+    """The same as a class."""
+
+    def setup(self, config: Mapping[str, Any]) -> None:
+        self.x, self.steps = config["x"], 0
+
+    def step(self) -> dict[str, Any]:
+        self.steps += 1
+        return {"loss": self.x + 1 / self.steps}
+
+    def save_checkpoint(self, folder: str) -> None:
+        Path(folder, "steps").write_text(str(self.steps))
+
+    def load_checkpoint(self, folder: str) -> None:
+        self.steps = int(Path(folder, "steps").read_text())
+
+
+def search(function: Any = train, *, scheduler: Any = None, xs: int = 9, **options: Any) -> Experiment:
+    space = {"x": nbckpt.grid_search(list(range(xs)))}
+    options = {"executor": "inline", "name": "e", "metric": "loss", "mode": "min"} | options
+    made = nbckpt.run(function, space, scheduler=scheduler or ASHA(max_t=27), **options)
+    assert made.wait(SECONDS)
+    return made
+
+
+def steps(experiment: Experiment) -> list[int]:
+    return [trial.iteration for trial in experiment.trials]
+
+
+@pytest.mark.parametrize("executor", ["inline", "thread"])
+@pytest.mark.parametrize("function", [train, Train])
+def test_only_the_best_trials_are_trained_far(function: Any, executor: str) -> None:
+    experiment = search(function, executor=executor, max_concurrent=1)
+    assert steps(experiment) == [27, 3, 3, 1, 1, 1, 1, 1, 1]
+    assert [trial.status for trial in experiment.trials] == ["TERMINATED"] + ["PAUSED"] * 8
+    assert experiment.best().id == "t0"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("function", [train, Train])
+def test_trials_in_processes_are_scheduled_too(function: Any) -> None:
+    assert steps(search(function, executor="process", xs=3, scheduler=ASHA(max_t=9))) == [9, 1, 1]
+
+
+def test_no_step_is_trained_twice() -> None:
+    experiment = search()
+    for trial in experiment.trials:
+        assert [result["training_iteration"] for result in trial.results] == [*range(1, trial.iteration + 1)]
+        events = (trial.folder / "events.jsonl").read_text().count('"event":"result"')
+        assert events == trial.iteration
+
+
+def test_a_restart_keeps_the_rungs_and_adds_trials() -> None:
+    forget(search(xs=3))
+    again = search(xs=9)
+    assert again.trials[0].iteration == 27
+    assert sorted(steps(again)) == [1, 1, 1, 1, 1, 1, 3, 3, 27]
+
+
+def test_without_a_scheduler_held_trials_go_on() -> None:
+    forget(search(xs=3))
+    space = {"x": nbckpt.grid_search([0, 1, 2])}
+    again = nbckpt.run(train, space, executor="inline", name="e", stop={"training_iteration": 30})
+    assert again.wait(SECONDS)
+    assert steps(again) == [27, 30, 30]
+
+
+def test_trials_without_checkpoints_stop_at_rungs() -> None:
+    def forgets(config: dict[str, Any]) -> None:
+        for step in range(1, 100):
+            nbckpt.report(loss=config["x"] + 1 / step)
+
+    experiment = search(forgets)
+    assert steps(experiment) == [27, 1, 1, 1, 1, 1, 1, 1, 1]
+    assert all(trial.status == "TERMINATED" for trial in experiment.trials)
+    assert [note for note in experiment.notes if "cannot be paused" in note] == [
+        "trials without a checkpoint cannot be paused: at a rung they go on or stop. Report one when "
+        "nbckpt.should_checkpoint() says so"
+    ]
+    assert not any("reported none" in trial.note for trial in experiment.trials)
+
+
+def test_the_stop_rule_pauses_nothing() -> None:
+    experiment = search(scheduler=ASHA(max_t=9, rule="stop"))
+    assert all(trial.status == "TERMINATED" for trial in experiment.trials)
+    assert steps(experiment)[0] == 9
+    assert experiment.trials[8].stopped_early
+
+
+def test_a_trial_says_why_it_was_paused() -> None:
+    experiment = search()
+    assert experiment.trials[8].note == "rung 0 (training_iteration 1): number 9 of 9, the best 3 go on"
+
+
+def test_a_stopped_trial_leaves_its_place_to_others() -> None:
+    asha = ASHA(reduction_factor=2, metric="loss", mode="min")
+    held = {f"t{n}": trial_at(n, 1, n) for n in range(4)}
+    asha.reported(trial_at(0, 1, 0))
+    for trial in list(held.values())[1:]:
+        asha.reported(trial)
+    asha.ended(held.pop("t0"))
+    picked = asha.next_trial(held)
+    assert picked is not None
+    assert picked[0].id == "t1"
+
+
+def test_a_user_may_hold_and_resume_a_trial() -> None:
+    experiment = search()
+    experiment.pause("t1")
+    assert experiment.trials[1].note == "paused"
+    forget(experiment)
+    again = search()
+    assert again.trials[1].iteration == 9
+    assert again.trials[2].iteration == 3
+
+
+def test_losses_that_are_not_numbers_are_never_promoted() -> None:
+    asha = ASHA(reduction_factor=2, metric="loss", mode="min")
+    held = {f"t{n}": trial_at(n, 1, math.nan) for n in range(4)}
+    for trial in held.values():
+        decision = asha.reported(trial)
+        assert decision is not None
+        assert (decision.do, decision.value) == ("pause", None)
+    assert asha.next_trial(held) is None
+
+
+def test_a_hostile_rung_takes_no_memory() -> None:
+    trial = trial_at(0, 1, 1.0)
+    for rung in (10**12, 2**62):
+        state_of(trial).fold({"event": "decision", "do": "promote", "rung": rung, "reason": "", "value": 1.0})
+    asha = ASHA(metric="loss", mode="min")
+    asha.setup(SimpleNamespace(trials=(trial,)))  # type: ignore[arg-type]
+    assert len(asha._rungs) <= 64
+
+
+class Fails(Scheduler):
+    """A scheduler with an error."""
+
+    def setup(self, experiment: Any) -> None:
+        """Do nothing."""
+
+    def reported(self, trial: Trial) -> Decision | None:
+        raise ValueError("no idea")
+
+
+def test_trials_go_on_without_a_scheduler_that_fails() -> None:
+    experiment = search(scheduler=Fails(), xs=2, stop={"training_iteration": 3})
+    assert steps(experiment) == [3, 3]
+    assert experiment.notes == ["the scheduler is over since reported failed: ValueError: no idea"]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: ASHA(reduction_factor=1), "give 2 or more"),
+        (lambda: ASHA(grace_period=0), "above 0"),
+        (lambda: ASHA(max_t=1, grace_period=2), "no trial reaches a rung"),
+        (lambda: ASHA(rule="win"), "'promote' or 'stop'"),  # type: ignore[arg-type]
+        (lambda: ASHA(mode="best"), "'min' or 'max'"),
+        (lambda: nbckpt.run(train, scheduler=ASHA()), "ASHA needs metric='loss'"),
+        (lambda: nbckpt.run(train, scheduler="asha"), "is not a scheduler"),  # type: ignore[arg-type]
+    ],
+)
+def test_impossible_arguments_are_refused(make: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        make()
+
+
+def test_the_command_makes_a_scheduler() -> None:
+    asha = find_scheduler("asha max_t=9 reduction_factor=4", None)
+    assert (asha.max_t, asha.reduction_factor) == (9, 4)
+    assert find_scheduler("mine", {"mine": asha}) is asha
+    with pytest.raises(UsageError, match="there is no scheduler 'best': there is asha, or a variable"):
+        find_scheduler("best", {})
+    with pytest.raises(UsageError, match=r"unexpected keyword argument 'most'\. Its options: max_t, grace"):
+        find_scheduler("asha most=3", None)
+
+
+def test_the_table_shows_rungs() -> None:
+    experiment = search(xs=4)
+    (table, *_) = experiment.page().tables
+    at = [column.name for column in table.columns].index("rung")
+    assert [getattr(row[at], "text", row[at]) for row in table.rows] == ["2", "0", "0", "0"]
+
+
+def test_side_by_side_no_trial_is_trained_twice() -> None:
+    experiment = search(executor="thread", max_concurrent=4, xs=27)
+    reached = sorted(steps(experiment), reverse=True)
+    assert reached[0] == 27
+    assert all(count in {1, 3, 9, 27} for count in reached)
+    assert sum(count >= 3 for count in reached) >= 9
