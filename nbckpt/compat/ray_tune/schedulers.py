@@ -19,7 +19,7 @@ class FIFOScheduler:
 
 
 class ASHAScheduler(ASHA):
-    """Stops trials at rungs, as Ray's does. `nbckpt.trials.ASHA` can pause them and go on with the best.
+    """Stops trials at rungs, as Ray's does. `nbckpt.trials.ASHA` can pause them, and continue the best.
 
     Args:
         time_attr: The metric that says how long a trial has trained.
@@ -27,7 +27,7 @@ class ASHAScheduler(ASHA):
         mode: Whether `min` or `max` of it is best.
         max_t: Every trial ends here.
         grace_period: Where the first rung is.
-        reduction_factor: One of so many trials goes on.
+        reduction_factor: With 4, a quarter of the trials goes on at each rung.
         brackets: There is one bracket.
 
     Raises:

@@ -15,7 +15,7 @@ class Decision:
             lets a paused trial go on.
         reason: Why, in a sentence for people.
         rung: The rung at which this was decided; None if there are no rungs.
-        value: The metric there; None if it is no finite number.
+        value: The metric there; None if it is not a finite number.
     """
 
     do: Literal["continue", "pause", "stop", "promote"]

@@ -23,16 +23,16 @@ class ASHA(Scheduler):
     """Asynchronous successive halving (Li et al. 2020, https://arxiv.org/abs/1810.05934, algorithm 2).
 
     Rung k is at `grace_period * reduction_factor ** k`. A trial that reaches a rung is paused with a
-    checkpoint. When it is among the best of the trials that reached the rung so far, one of so many as
-    *reduction_factor* says, it goes on to the next rung. A worker that is free prefers the highest rung, and
-    starts a new trial only if no paused trial can go on. A paused trial takes no thread and no memory.
+    checkpoint. With a *reduction_factor* of 3, it goes on to the next rung when it is among the best third of
+    the trials that have reached the rung. A free worker prefers the highest rung, and starts a new trial only
+    if no paused trial can go on. A paused trial takes no thread and no memory.
 
     A trial without a checkpoint cannot be paused. It goes on if it is among the best now, and stops if not.
 
     Args:
         max_t: The trial ends here; no rung is there. By default it ends by itself.
         grace_period: Where the first rung is.
-        reduction_factor: One of so many trials is promoted, 2 or more.
+        reduction_factor: With 3, a third of the trials at each rung is promoted. 2 or more.
         rule: `promote` as above; `stop` never pauses: a trial that is not among the best at a rung stops.
         time_attr: The metric that says how long a trial has trained, which must grow.
         metric: The metric that is compared; by default that of the experiment.

@@ -80,7 +80,7 @@ class Scheduler(ABC):
         del trial
 
     def value(self, trial: Trial) -> float | None:
-        """Return the metric of a trial's last report; None if it is no finite number."""
+        """Return the metric of a trial's last report; None if it is not a finite number."""
         value = lookup(trial.metrics, self._metric)
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         return float(value) if is_number and math.isfinite(value) else None

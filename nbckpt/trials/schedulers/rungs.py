@@ -14,7 +14,7 @@ class Rung:
     """The trials that reached one rung.
 
     Args:
-        factor: One of so many trials is promoted.
+        factor: With 3, a third of the trials is promoted.
     """
 
     def __init__(self, factor: int) -> None:
@@ -46,7 +46,7 @@ class Rung:
 
     @property
     def places(self) -> int:
-        """How many of the trials here are promoted, as far as is known now."""
+        """How many of the trials that are here by now are promoted."""
         return len(self._entries) // self._factor
 
     def rank(self, trial: str) -> int:
