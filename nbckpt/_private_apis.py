@@ -102,3 +102,12 @@ def set_tensor_hooks(tensor: Any, *hooks: Any) -> None:
     for name, given in zip(_HOOKS, hooks, strict=True):
         if given:
             setattr(tensor, name, given)
+
+
+def free_comm(comm: Any) -> None:
+    """Let the front end choose the shell that handles the next message of a comm.
+
+    ipykernel 7.4 notes at each message that it sends from which shell it came, and sends the answers there:
+    a click would wait for the running cell. Without the private name, the front end chooses anyway.
+    """
+    getattr(comm, "__dict__", {}).pop("_reply_subshell_id", None)

@@ -32,14 +32,20 @@ ROOMS = {
     "trials": ["checkpoints", "model", "views training schedulers", "executors", "engine"],
     # Of core/: packs rely on memory, values on packs, and everything else stands on them.
     "core": ["memory", "packs", "values"],
+    # Of notebook/: the two panels, which do not know each other.
+    "notebook": ["panels widget"],
 }
-BELOW = {"core": {"algorithms", "instances", "manifest", "reducers", "schema", "spans"}}
+BELOW = {
+    "notebook": {"runner", "static_copy", "tokenize"},
+    "core": {"algorithms", "instances", "manifest", "reducers", "schema", "spans"},
+}
 """Modules of no room that the rooms may import."""
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names.split()}
 RANK |= {"integrations": RANK["tracker"], "testing": RANK["core"]}
 HOMES = {
     "IPython": "notebook",
     "ipywidgets": "notebook",
+    "anywidget": "notebook",
     "fsspec": "store",
     "jinja2": "render",
     "tabulate": "render",

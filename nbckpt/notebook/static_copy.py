@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -31,9 +32,14 @@ class StaticCopy(Result):
 
 
 class StaticOutput:
-    """The output that shows the static copy of the newest result. Any thread may use it."""
+    """The output that shows the static copy of the newest result. Any thread may use it.
 
-    def __init__(self) -> None:
+    Args:
+        around: Puts HTML around that of the copy. The output is then HTML only.
+    """
+
+    def __init__(self, around: Callable[[str], str] | None = None) -> None:
+        self._around = around
         self._output = Output()
         self._lock = threading.Lock()
         self._newest: Result | None = None
@@ -42,7 +48,8 @@ class StaticOutput:
     def create(self) -> None:
         """Create the output in the running cell, even if there is no result yet."""
         if not self._output.is_shown:
-            self._output.put({"text/plain": ""})
+            empty = {"text/plain": ""} if self._around is None else {"text/html": self._around("")}
+            self._output.put(empty)
 
     def put(self, result: Result) -> None:
         """Set the result that the next `tick` or `flush` shows instead of the former one."""
@@ -59,5 +66,9 @@ class StaticOutput:
             result, self._newest = self._newest, None
             if result is not None:
                 moment = datetime.now().astimezone().strftime("%H:%M:%S")
-                self._output.put(StaticCopy(result, moment)._repr_mimebundle_())
+                copy = StaticCopy(result, moment)
+                shown = copy._repr_mimebundle_()
+                self._output.put(
+                    shown if self._around is None else {"text/html": self._around(shown["text/html"])}
+                )
                 self._put_at = time.monotonic()

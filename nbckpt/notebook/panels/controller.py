@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from html import escape
 
 import ipywidgets as widgets
 
-from nbckpt.commands import TABLE, HelpRequest, Session, parse
-from nbckpt.commands.about import Help
+from nbckpt.commands import Session
 from nbckpt.errors import NbckptError
 from nbckpt.notebook.panels.parts import Region, line, sentence, wide
+from nbckpt.notebook.runner import CommandRunner
 from nbckpt.notebook.static_copy import StaticOutput
 from nbckpt.render import Result, html_of
 
 PAGE = 100
 """The number of rows on one page of a table."""
 
-# Commands that use variables: a running cell may change the same variables in another thread.
-_ON_VARIABLES = frozenset({"save", "restore", "undo", "diff"})
 
-
-class Controller:
+class Controller(CommandRunner):
     """Run commands one at a time, and show a message about each. Any thread may use it.
 
     Args:
@@ -34,7 +29,6 @@ class Controller:
 
     Attributes:
         static_copy: The static copy of the tab in front, which lasts when the kernel is gone.
-        turn: The lock to hold while changing the panel; one thread at a time changes it.
         message: The widget of the message.
         said: The text of the message.
         detail: The widget that shows the result of the last command.
@@ -43,11 +37,9 @@ class Controller:
     def __init__(
         self, open_session: Callable[[], Session], is_busy: Callable[[], bool], then: Callable[[], object]
     ) -> None:
-        self._open_session = open_session
-        self._is_busy = is_busy
+        super().__init__(open_session, is_busy)
         self._then = then
         self.static_copy = StaticOutput()
-        self.turn = threading.RLock()
         self.said = ""
         self._followed: tuple[str, ...] = ()
         self._questions: list[Confirmation] = []
@@ -55,10 +47,6 @@ class Controller:
         self.message = widgets.HTML()
         self.detail = widgets.VBox([line(self.button("Hide details", self.hide)), self._shown.widget])
         self.hide()
-
-    def session(self) -> Session:
-        """Return the session for commands of the panel. It belongs to no cell and writes to no cell."""
-        return replace(self._open_session(), where={}, watch=None, insert=None, panel=None)
 
     def button(self, text: str, then: Callable[[], object], hint: str = "") -> widgets.Button:
         """Return a button that calls *then* once no other action of the panel runs."""
@@ -99,18 +87,11 @@ class Controller:
 
     def ask(self, *words: str) -> Result | None:
         """Run one command and return its result. On an error, show the error and return None."""
-        if words[0] in _ON_VARIABLES and self._is_busy():
-            text = f"A cell is running. Press again when it has ended: {words[0]} uses its variables."
-            self.say(text, is_error=True)
+        try:
+            return self.run(*words)
+        except NbckptError as error:
+            self.say(str(error), is_error=True)
             return None
-        with self.turn:
-            try:  # every button runs a command: see docs/decisions/0037
-                return parse(TABLE, words, "%ckpt").run(self.session())
-            except HelpRequest as request:
-                return Help("%ckpt", usage=request.text)
-            except NbckptError as error:
-                self.say(str(error), is_error=True)
-                return None
 
     def show(self, *words: str, follow: bool = False) -> Result | None:
         """Run one command and show its result as the detail. With *follow*, each `refresh` repeats this."""

@@ -105,7 +105,7 @@ class TrialTable(Result):
         experiment, trials = self.experiment, self.experiment.trials
         states, chosen = states_of(experiment), self._chosen()
         shown = self._shown(chosen, states)
-        table = _table(shown, trials, states, self._metrics(trials), _progress(experiment, shown, states))
+        table = _table(shown, trials, states, self._metrics(trials), progress_of(experiment, shown, states))
         failed = [trial for trial in trials if trial.status == Status.ERROR]
         others = Table("other experiments", (Column("experiment"), Column("trials")), self.others)
         return Page(
@@ -177,7 +177,7 @@ class TrialTable(Result):
         yield f"Show all: {command} -n 0, by page: {command} --page 1"
 
 
-def _progress(
+def progress_of(
     experiment: ExperimentView, shown: Sequence[Trial], states: Mapping[str, str]
 ) -> dict[str, Progress]:
     """Return the progress of each running trial."""

@@ -1,0 +1,239 @@
+"""Channel: takes the messages of the browser, answers them, and sends what changes in the pane in sight."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextvars import copy_context
+from typing import Any, ClassVar, Protocol
+
+from nbckpt.core.packs.pools import starts
+from nbckpt.errors import NbckptError
+from nbckpt.notebook.widget.messages import Follow, Ping, Question, message_of
+from nbckpt.notebook.widget.wires import Commands, Message, plain
+
+BUFFERS = "buffers"
+"""The field of a message whose values are sent as bytes beside it."""
+PERIOD_S = 0.25
+"""One message is pushed in this time at most."""
+
+_SHARE = 4
+"""After a look at the changes, wait at least this many times as long as the look took."""
+_HEARD_S = 30.0
+"""How long changes are pushed after the last message of the browser, which sends one every 10 seconds."""
+_MOST_AT_ONCE = 8
+
+
+class Wire(Protocol):
+    """The data of one pane, and its deeds. Any thread may use it."""
+
+    OF: ClassVar[frozenset[str]]
+    VERBS: ClassVar[frozenset[str]]
+    NEEDS_VARIABLES: ClassVar[frozenset[str]]
+
+    def full(self) -> Iterable[Message]:
+        """Return everything that the pane shows."""
+
+    def changes(self) -> Iterable[Message]:
+        """Return what changed since the last call; cheap if nothing did."""
+
+    def renew(self) -> None:
+        """Note that anything may have changed."""
+
+    def detail(self, of: str, ids: Sequence[str], options: Mapping[str, Any]) -> Message:
+        """Return details of some rows.
+
+        Raises:
+            NbckptError: There is no such row.
+        """
+
+    def act(self, verb: str, ids: Sequence[str], options: Mapping[str, Any]) -> Message:
+        """Do one thing, or with `dry` tell what it would do.
+
+        Raises:
+            NbckptError: It failed.
+        """
+
+
+class Selective(Wire, Protocol):
+    """A wire that shows one part of its data."""
+
+    def choose(self, experiment: str, metric: str) -> None:
+        """Show another experiment or metric from now on."""
+
+
+class Channel:
+    """The kernel's end of the panel. Any thread may use it.
+
+    A thread pushes changes while a browser looks: one message in a quarter of a second at most. Where no
+    thread can start, as in a browser, changes go out with the answers.
+
+    Args:
+        commands: Runs commands.
+        send: Sends a message and its buffers to the browser.
+        wires: The panes by their names.
+        is_running: Tells whether a cell runs in any thread.
+        after: Called after each deed.
+        clock: Returns seconds.
+    """
+
+    def __init__(
+        self,
+        commands: Commands,
+        send: Callable[[Message, Sequence[bytes]], object],
+        wires: Mapping[str, Wire],
+        is_running: Callable[[], bool] = lambda: False,
+        after: Callable[[], object] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._commands, self._send_it, self._wires = commands, send, wires
+        self._is_running, self._after, self._clock = is_running, after, clock
+        self._closed = threading.Event()
+        self._lock = threading.RLock()
+        self._ticker: threading.Thread | None = None
+        self._changes: Iterator[Message] = iter(())
+        self._heard_at = float("-inf")
+        self._said = ""
+        self.pane: str | None = None
+        # The context of the cell: without it, some kernels refuse messages of a thread.
+        self._context = copy_context()
+
+    def hear(self, content: object, buffers: Sequence[memoryview] = ()) -> None:
+        """Answer one message of the browser. What cannot be read is refused."""
+        del buffers
+        message = message_of(content)
+        self._heard_at = self._clock()
+        if isinstance(message, Ping):
+            self.send({"kind": "pong", "n": message.n, "time": time.time(), "busy": self._is_running()})
+        elif isinstance(message, Follow):
+            self._follow(message)
+        elif isinstance(message, Question):
+            self.send(self._answer(message))
+        else:
+            self.say("The panel sent a message that nbckpt cannot read.", "error")
+        self.push()
+
+    def send(self, message: Message) -> None:
+        """Send a message, unless the channel is closed."""
+        if not self._closed.is_set():
+            buffers = message.get(BUFFERS, ())
+            self._send_it({name: value for name, value in message.items() if name != BUFFERS}, buffers)
+
+    def say(self, text: str, tone: str = "ok") -> None:
+        """Show a sentence in the message line."""
+        self.send({"kind": "said", "text": plain(text), "tone": tone, "undo": False})
+
+    def renew(self) -> None:
+        """Note that anything may have changed, for example by a command that was typed."""
+        for wire in self._wires.values():
+            wire.renew()
+        self.push()
+
+    def push(self) -> None:
+        """Push changes from now on, while a browser looks. This call waits for nothing."""
+        if not self._is_watched() or self._closed.is_set():
+            return
+        with self._lock:
+            if self._ticker is not None:
+                return
+            run = self._context.copy().run
+            ticker = threading.Thread(target=run, args=(self._tick,), name="nbckpt-panel", daemon=True)
+            if starts(ticker):
+                self._ticker = ticker
+                return
+        for _ in range(_MOST_AT_ONCE):  # see docs/decisions/0039
+            if not self.step():
+                return
+
+    def step(self) -> bool:
+        """Push one message; tell whether there was one."""
+        with self._lock:
+            try:
+                message = next(self._changes, None)
+                if message is None and (wire := self._wires.get(self.pane or "")) is not None:
+                    self._changes = iter(wire.changes())
+                    message = next(self._changes, None)
+            except Exception as error:  # noqa: BLE001  the message line shows it, and the next look may succeed
+                self._changes, message = iter(()), self._trouble(error)
+            if message is not None:
+                self.send(message)
+            return message is not None
+
+    def close(self) -> None:
+        """Send nothing from now on, and wait for the thread."""
+        self._closed.set()
+        if (ticker := self._ticker) is not None and ticker is not threading.current_thread():
+            ticker.join()
+
+    def _follow(self, message: Follow) -> None:
+        """Send the pane that is in sight in full."""
+        with self._lock:
+            self.pane, self._changes, self._said = message.pane, iter(()), ""
+            wire = self._wires.get(message.pane or "")
+            if wire is None:
+                return
+            if (choose := getattr(wire, "choose", None)) is not None:
+                choose(message.experiment, message.metric)
+            try:
+                for part in wire.full():
+                    self.send(part)
+            except Exception as error:  # noqa: BLE001  the message line shows it
+                if (trouble := self._trouble(error)) is not None:
+                    self.send(trouble)
+
+    def _answer(self, question: Question) -> Message:
+        """Return the answer to a question; an error becomes a sentence."""
+        head = {"kind": "answer" if question.is_act else "detail", "n": question.n}
+        try:
+            return head | self._answered(question)
+        except NbckptError as error:
+            said = plain(str(error))
+        except Exception as error:  # noqa: BLE001  the answer says it
+            said = plain(f"{type(error).__name__}: {error}")
+        blank = {"undo": False, "html": "", "confirm": ""} if question.is_act else {"html": "", "data": {}}
+        return head | {"ok": False, "text": said, **blank}
+
+    def _answered(self, question: Question) -> Message:
+        wire = self._wire_for(question)
+        if wire is None:
+            return {"ok": False, "text": "This panel cannot do that.", "html": "", "data": {}}
+        if not question.is_act:
+            return {"ok": True, "text": ""} | wire.detail(question.verb, question.ids, question.options)
+        if question.verb in wire.NEEDS_VARIABLES and self._commands.is_busy():
+            return {"ok": False, "busy": True, "text": "Waits for the running cell."}
+        answer = wire.act(question.verb, question.ids, question.options)
+        if not question.options.get("dry"):
+            self.renew()
+            self._after()
+        return answer
+
+    def _wire_for(self, question: Question) -> Wire | None:
+        """Return the wire that answers: the one in front, if several could."""
+        front = [question.pane, self.pane or "", *self._wires]
+        wires = [self._wires[name] for name in front if name in self._wires]
+        names = "VERBS" if question.is_act else "OF"
+        return next((wire for wire in wires if question.verb in getattr(wire, names)), None)
+
+    def _trouble(self, error: Exception) -> Message | None:
+        """Return the sentence about an error in the background, once."""
+        said = plain(str(error) if isinstance(error, NbckptError) else f"{type(error).__name__}: {error}")
+        if said == self._said:
+            return None
+        self._said = said
+        return {"kind": "said", "text": said, "tone": "error", "undo": False}
+
+    def _is_watched(self) -> bool:
+        return self.pane is not None and self._clock() - self._heard_at < _HEARD_S
+
+    def _tick(self) -> None:
+        took = 0.0
+        try:
+            while self._is_watched() and not self._closed.wait(max(PERIOD_S, _SHARE * took)):
+                began = self._clock()
+                self.step()
+                took = self._clock() - began
+        finally:
+            with self._lock:
+                self._ticker = None
+        self.push()  # a message that came meanwhile found this thread about to end

@@ -1,0 +1,32 @@
+// Gets the modules of the panel from the kernel, once a page and version. See docs/decisions/0100.
+const KEPT = (globalThis[Symbol.for("nbckpt.parts")] ??= new Map());
+
+const code = async (bytes) => {
+  const url = URL.createObjectURL(new Blob([bytes], { type: "text/javascript" }));
+  try {
+    return await import(/* webpackIgnore: true */ url);
+  } finally {
+    URL.revokeObjectURL(url);
+  }
+};
+
+const part = (model, name) => {
+  const key = name + model.get("parts")[name];
+  return KEPT.get(key) ?? new Promise((done) => {
+    model.on("msg:custom", function hear(said, [bytes]) {
+      if (said.kind !== "part" || said.name !== name) return;
+      model.off("msg:custom", hear);
+      // Kept only now: nobody waits for the part of a panel that has gone.
+      if (!KEPT.has(key)) KEPT.set(key, name.endsWith(".js") ? code(bytes) : new TextDecoder().decode(bytes));
+      done(KEPT.get(key));
+    });
+    model.send({ kind: "part", name });
+  });
+};
+
+export default {
+  initialize({ model }) {
+    const get = (name) => part(model, name);
+    get("mount.js").then((it) => it.mount({ model, part: get }), console.error);
+  },
+};

@@ -1,0 +1,93 @@
+"""Mounted: the widget of the panel. It is never displayed: the browser mounts it beside its static copy."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import traitlets
+
+from nbckpt._private_apis import free_comm
+from nbckpt.render.output import Output
+
+FRONT = Path(__file__).parent / "front"
+AGAIN = "Run this cell again for the buttons."
+LOADER = "loader.js"
+
+Heard = Callable[[Any, Sequence[memoryview]], object]
+
+
+@cache
+def front_parts() -> Mapping[str, bytes]:
+    """Return the modules and style sheets of the panel by their names, such as `vendor/uPlot.esm.js`."""
+    files = [file for file in FRONT.rglob("*") if file.suffix in {".js", ".css"} and file.is_file()]
+    named = {file.relative_to(FRONT).as_posix(): file for file in sorted(files)}
+    return {name: file.read_bytes() for name, file in named.items() if name != LOADER}
+
+
+@cache
+def _digests() -> Mapping[str, str]:
+    return {name: sha256(data).hexdigest()[:12] for name, data in front_parts().items()}
+
+
+class Mounted(anywidget.AnyWidget):  # see docs/decisions/0100
+    """The panel in the browser. Only choices are synced: rows and points come by messages.
+
+    Any thread may send. What the browser sends is handled in a thread that the kernel chooses.
+
+    Args:
+        hear: Called with each message of the browser and its buffers.
+        choices: The first values of the synced choices.
+
+    Attributes:
+        place: The name of the place in the page.
+    """
+
+    _esm = (FRONT / LOADER).read_text(encoding="utf-8")
+    place = traitlets.Unicode().tag(sync=True)
+    parts = traitlets.Dict().tag(sync=True)
+    form = traitlets.Unicode("panel").tag(sync=True)
+    pane = traitlets.Unicode().tag(sync=True)
+    sort = traitlets.Dict().tag(sync=True)
+    filter = traitlets.Dict().tag(sync=True)
+    chosen = traitlets.Dict().tag(sync=True)
+
+    def __init__(self, hear: Heard, **choices: Any) -> None:
+        self._hear = hear
+        self._place = Output()
+        super().__init__(place=uuid.uuid4().hex, parts=dict(_digests()), **choices)
+        self.on_msg(self._heard)
+        free_comm(self.comm)
+
+    def show(self) -> None:
+        """Show the place of the panel below the running cell: one line, which the browser replaces."""
+        html = (
+            f'<div data-nbckpt-place="{self.place}"><p style="margin:.2em 0;opacity:.75;">{AGAIN}</p></div>'
+        )
+        self._place.put({"text/html": html})
+
+    def copied(self, html: str) -> str:
+        """Return the HTML of a static copy, which the browser hides while the panel is there."""
+        return f'<div data-nbckpt-copy="{self.place}">{html}</div>'
+
+    def _heard(self, _: object, content: Any, buffers: Sequence[memoryview]) -> None:
+        name = content.get("name") if isinstance(content, dict) and content.get("kind") == "part" else None
+        if isinstance(name, str) and name in front_parts():
+            self.send({"kind": "part", "name": name}, [front_parts()[name]])
+        else:
+            self._hear(content, buffers)
+
+    def _send(self, *message: Any, **more: Any) -> None:
+        super()._send(*message, **more)
+        free_comm(self.comm)
+
+    def close(self) -> None:
+        """Close the panel in the browser, where its static copy is shown again."""
+        if self.comm is not None:
+            self.layout.close()
+        super().close()

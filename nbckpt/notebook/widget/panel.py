@@ -1,0 +1,106 @@
+"""WidgetPanel: the panel as one widget, and its static copy, which lasts when the kernel is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from nbckpt.commands import Session
+from nbckpt.errors import NbckptError, UsageError
+from nbckpt.notebook.runner import CommandRunner
+from nbckpt.notebook.static_copy import StaticOutput
+from nbckpt.notebook.widget.channel import Channel, Wire
+from nbckpt.notebook.widget.checkpoints import CheckpointsWire
+from nbckpt.notebook.widget.mounted import Mounted
+from nbckpt.notebook.widget.trials import TrialsWire
+from nbckpt.notebook.widget.wires import Commands, Message
+
+PANES = ("checkpoints", "trials", "sync")
+
+_COPIED: Mapping[str, Sequence[str]] = {
+    "trials": ("trials", "-n", "10"),
+    "checkpoints": ("ls", "-n", "10"),
+    "sync": ("sync", "--status"),
+}
+"""The command whose result is the static copy of a pane."""
+
+
+class WidgetPanel:
+    """The panel of one shell, as one widget. Any thread may use it.
+
+    Args:
+        open_session: Returns the session for commands.
+        is_busy: Tells whether a cell runs in another thread than the caller.
+        tab: The pane in front.
+        is_running: Tells whether a cell runs in any thread.
+
+    Raises:
+        UsageError: There is no such pane.
+    """
+
+    def __init__(
+        self,
+        open_session: Callable[[], Session],
+        is_busy: Callable[[], bool],
+        tab: str = PANES[0],
+        is_running: Callable[[], bool] = lambda: False,
+    ) -> None:
+        if tab not in PANES:
+            raise UsageError(f"there is no tab {tab!r}: there are {', '.join(PANES)}")
+        self._tab = tab
+        self._runner = CommandRunner(open_session, is_busy)
+        self.widget = Mounted(self._heard, pane=tab)
+        wires = wires_of(self._runner, self._chosen)
+        self.channel = Channel(self._runner, self._send, wires, is_running, self._copy)
+        self._static = StaticOutput(self.widget.copied)
+
+    def show(self) -> None:
+        """Show the static copy below the running cell, and the place of the panel below it."""
+        self._copy()
+        self._static.create()
+        self.widget.show()
+        self._runner.session().auto.began = self.channel.push
+
+    def refresh(self) -> None:
+        """Show what a command has changed."""
+        self.channel.renew()
+        self._copy()
+
+    def look_again(self) -> None:
+        """Show what a cell has changed."""
+        self.refresh()
+
+    def close(self) -> None:
+        """Close the panel in the browser, where its static copy is shown again, in its last state."""
+        auto = self._runner.session().auto
+        if auto.began == self.channel.push:  # otherwise another panel is registered
+            auto.began = lambda: None
+        self.channel.close()
+        self._copy()
+        self.widget.close()
+
+    def _chosen(self) -> Sequence[str]:
+        """Return the trials that are selected in the browser."""
+        ids = self.widget.chosen.get("trials", {})
+        ids = ids.get("ids") if isinstance(ids, dict) else None
+        return [name for name in ids if isinstance(name, str)] if isinstance(ids, list) else []
+
+    def _heard(self, content: Any, buffers: Sequence[memoryview]) -> None:
+        self.channel.hear(content, buffers)
+
+    def _send(self, message: Message, buffers: Sequence[bytes]) -> None:
+        self.widget.send(message, list(buffers))
+
+    def _copy(self) -> None:
+        """Renew the static copy of the pane that is in sight."""
+        words = _COPIED.get(self.channel.pane or self._tab, _COPIED[self._tab])
+        try:
+            self._static.put(self._runner.run(*words))
+        except NbckptError:
+            return  # the former copy stays: there is no experiment yet, or the store cannot be read now
+        self._static.flush()
+
+
+def wires_of(commands: Commands, chosen: Callable[[], Sequence[str]]) -> dict[str, Wire]:
+    """Return the panes by their names."""
+    return {"trials": TrialsWire(commands, chosen), "checkpoints": CheckpointsWire(commands)}

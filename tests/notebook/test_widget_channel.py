@@ -1,0 +1,244 @@
+"""The kernel's end of the panel: what it answers, what it refuses, and how little it sends."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar
+
+import pytest
+
+from nbckpt.errors import UsageError
+from nbckpt.notebook.widget.channel import Channel
+from nbckpt.notebook.widget.messages import Follow, Ping, Question, message_of
+
+NOT_MESSAGES = [
+    None,
+    [],
+    "ping",
+    {},
+    {"kind": "ping"},
+    {"kind": "ping", "n": True},
+    {"kind": "ping", "n": 1 << 60},
+    {"kind": "follow"},
+    {"kind": "follow", "pane": 3},
+    {"kind": "follow", "pane": "trials", "experiment": ["x"]},
+    {"kind": "act", "n": 1, "verb": "x" * 2000},
+    {"kind": "act", "n": "1", "verb": "pause"},
+    {"kind": "act", "n": 1, "verb": "pause", "ids": "t0"},
+    {"kind": "act", "n": 1, "verb": "pause", "ids": [1]},
+    {"kind": "act", "n": 1, "verb": "pause", "ids": ["t0"] * 30_000},
+    {"kind": "act", "n": 1, "verb": "pause", "options": [1]},
+    {"kind": "act", "n": 1, "verb": "pause", "options": {"dry": {"deep": 1}}},
+    {"kind": "act", "n": 1, "verb": "note", "options": {"text": "x" * 200_000}},
+    {"kind": "detail", "n": 1, "of": None},
+]
+
+
+class Commands:
+    busy = False
+
+    def session(self) -> Any:
+        raise AssertionError
+
+    def run(self, *words: str, progress: Any = None) -> Any:
+        raise AssertionError
+
+    def is_busy(self) -> bool:
+        return self.busy
+
+
+class FakeWire:
+    """A wire whose data the test sets."""
+
+    OF: ClassVar[frozenset[str]] = frozenset({"trial"})
+    VERBS: ClassVar[frozenset[str]] = frozenset({"pause", "restore", "undo"})
+    NEEDS_VARIABLES: ClassVar[frozenset[str]] = frozenset({"restore"})
+
+    def __init__(self, name: str = "trials") -> None:
+        self.name = name
+        self.news: list[Any] = []
+        self.renewed = 0
+        self.acts: list[tuple[Any, ...]] = []
+
+    def full(self) -> Iterator[dict[str, Any]]:
+        yield {"kind": self.name, "rows": [], "buffers": [b"12"]}
+
+    def changes(self) -> Iterator[dict[str, Any]]:
+        news, self.news = self.news, []
+        for message in news:
+            if isinstance(message, Exception):
+                raise message
+            yield message
+
+    def renew(self) -> None:
+        self.renewed += 1
+
+    def detail(self, of: str, ids: Sequence[str], options: Any) -> dict[str, Any]:
+        return {"html": f"{of} {ids}", "data": {}}
+
+    def act(self, verb: str, ids: Sequence[str], options: Any) -> dict[str, Any]:
+        self.acts.append((verb, tuple(ids)))
+        if verb == "undo":
+            raise UsageError("nothing to undo. See %ckpt ls.")
+        if "bad" in ids:
+            raise ZeroDivisionError("by <b>")
+        return {"ok": True, "text": "done", "undo": False, "html": "", "confirm": ""}
+
+
+class Ends:
+    """A channel whose thread does not start, and what it sent."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *wires: FakeWire) -> None:
+        self.sent: list[tuple[dict[str, Any], Sequence[bytes]]] = []
+        self.commands, self.now = Commands(), 0.0
+        self.started: list[threading.Thread] = []
+        monkeypatch.setattr("nbckpt.notebook.widget.channel.starts", self._starts)
+        self.channel = Channel(
+            self.commands,
+            lambda message, buffers: self.sent.append((message, buffers)),
+            {wire.name: wire for wire in wires},
+            clock=lambda: self.now,
+        )
+
+    def _starts(self, thread: threading.Thread) -> bool:
+        self.started.append(thread)
+        return True
+
+    def ask(self, **content: Any) -> dict[str, Any]:
+        self.sent.clear()
+        self.channel.hear(content)
+        return self.sent[0][0]
+
+
+@pytest.mark.parametrize("content", NOT_MESSAGES)
+def test_what_is_not_a_message_is_refused(content: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    wire = FakeWire()
+    ends = Ends(monkeypatch, wire)
+    assert message_of(content) is None
+    ends.channel.hear(content)
+    assert [message["kind"] for message, _ in ends.sent] == ["said"]
+    assert wire.acts == []
+
+
+def test_messages_of_the_browser_are_read() -> None:
+    assert message_of({"kind": "ping", "n": 3}) == Ping(3)
+    assert message_of({"kind": "follow", "pane": None}) == Follow(None)
+    follow = {"kind": "follow", "pane": "trials", "experiment": "a", "metric": None}
+    assert message_of(follow) == Follow("trials", "a", "")
+    act = {"kind": "act", "n": 1, "verb": "pause", "ids": ["t0"], "options": {"dry": True}, "pane": "trials"}
+    assert message_of(act) == Question(1, "pause", True, ("t0",), {"dry": True}, "trials")
+
+
+def test_a_ping_is_answered_with_its_number_and_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    pong = Ends(monkeypatch).ask(kind="ping", n=7)
+    assert (pong["kind"], pong["n"], pong["busy"]) == ("pong", 7, False)
+    assert isinstance(pong["time"], float)
+
+
+def test_a_followed_pane_is_sent_in_full_with_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = Ends(monkeypatch, FakeWire())
+    ends.channel.hear({"kind": "follow", "pane": "trials"})
+    assert ends.sent == [({"kind": "trials", "rows": []}, [b"12"])]
+
+
+def test_errors_of_a_deed_become_sentences_without_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = Ends(monkeypatch, FakeWire())
+    answer = ends.ask(kind="act", n=1, verb="undo")
+    assert (answer["ok"], answer["text"]) == (False, "Nothing to undo.")
+    answer = ends.ask(kind="act", n=2, verb="pause", ids=["bad"])
+    assert (answer["n"], answer["ok"], answer["text"]) == (2, False, "ZeroDivisionError: by <b>")
+    assert ends.ask(kind="act", n=3, verb="format")["ok"] is False
+
+
+def test_a_deed_on_variables_waits_for_the_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    wire = FakeWire()
+    ends = Ends(monkeypatch, wire)
+    ends.commands.busy = True
+    answer = ends.ask(kind="act", n=1, verb="restore", ids=["t0"])
+    assert (answer["ok"], answer["busy"], wire.acts) == (False, True, [])
+    assert ends.ask(kind="act", n=2, verb="pause", ids=["t0"])["ok"] is True
+    ends.commands.busy = False
+    assert ends.ask(kind="act", n=3, verb="restore", ids=["t0"])["ok"] is True
+
+
+def test_a_verb_of_two_panes_goes_to_the_one_in_front(monkeypatch: pytest.MonkeyPatch) -> None:
+    trials, history = FakeWire("trials"), FakeWire("history")
+    ends = Ends(monkeypatch, trials, history)
+    ends.ask(kind="act", n=1, verb="pause", pane="history")
+    ends.channel.hear({"kind": "follow", "pane": "history"})
+    ends.ask(kind="act", n=2, verb="pause", ids=["x"])
+    ends.ask(kind="act", n=3, verb="pause", pane="trials")
+    assert history.acts == [("pause", ()), ("pause", ("x",))]
+    assert trials.acts == [("pause", ())]
+
+
+def test_only_a_deed_that_is_done_makes_all_panes_look_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    trials, history = FakeWire("trials"), FakeWire("history")
+    ends = Ends(monkeypatch, trials, history)
+    ends.ask(kind="act", n=1, verb="pause", options={"dry": True})
+    assert (trials.renewed, history.renewed) == (0, 0)
+    ends.ask(kind="act", n=1, verb="pause")
+    assert (trials.renewed, history.renewed) == (1, 1)
+
+
+def test_one_step_sends_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    wire = FakeWire()
+    ends = Ends(monkeypatch, wire)
+    ends.channel.hear({"kind": "follow", "pane": "trials"})
+    ends.sent.clear()
+    wire.news = [{"kind": "trials", "at": at} for at in range(3)]
+    assert [ends.channel.step() for _ in range(4)] == [True, True, True, False]
+    assert [message["at"] for message, _ in ends.sent] == [0, 1, 2]
+
+
+def test_an_error_in_the_background_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    wire = FakeWire()
+    ends = Ends(monkeypatch, wire)
+    ends.channel.hear({"kind": "follow", "pane": "trials"})
+    ends.sent.clear()
+    for _ in range(3):
+        wire.news = [OSError("disk")]
+        ends.channel.step()
+    assert [message["text"] for message, _ in ends.sent] == ["OSError: disk"]
+
+
+def test_nothing_is_pushed_while_nobody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    ends = Ends(monkeypatch, FakeWire())
+    ends.channel.renew()
+    ends.channel.hear({"kind": "ping", "n": 1})
+    assert ends.started == []
+    ends.channel.hear({"kind": "follow", "pane": "trials"})
+    assert len(ends.started) == 1
+    ends.channel.renew()
+    assert len(ends.started) == 1
+    ends.now = 60.0
+    ends.started[0].run()  # it ends, because the browser was last heard a minute ago
+    ends.channel.renew()
+    assert len(ends.started) == 1
+    ends.channel.hear({"kind": "ping", "n": 2})
+    assert len(ends.started) == 2
+
+
+def test_without_threads_changes_come_with_the_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    wire = FakeWire()
+    ends = Ends(monkeypatch, wire)
+    monkeypatch.setattr("nbckpt.notebook.widget.channel.starts", lambda _: False)
+    ends.channel.hear({"kind": "follow", "pane": "trials"})
+    wire.news = [{"kind": "trials", "at": 1}]
+    ends.sent.clear()
+    ends.channel.hear({"kind": "ping", "n": 1})
+    assert [message["kind"] for message, _ in ends.sent] == ["pong", "trials"]
+
+
+def test_a_closed_channel_sends_nothing_and_has_no_thread() -> None:
+    sent: list[Any] = []
+    wire = FakeWire()
+    channel = Channel(Commands(), lambda message, _: sent.append(message), {"trials": wire})
+    channel.hear({"kind": "follow", "pane": "trials"})
+    channel.close()
+    assert "nbckpt-panel" not in [thread.name for thread in threading.enumerate()]
+    sent.clear()
+    channel.hear({"kind": "ping", "n": 1})
+    channel.renew()
+    assert sent == []

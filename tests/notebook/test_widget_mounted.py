@@ -1,0 +1,92 @@
+"""The widget of the panel: small in the notebook, never displayed, and gone when it is closed."""
+
+from __future__ import annotations
+
+import hashlib
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from nbckpt._private_apis import free_comm
+from notebook.conftest import Notebook
+
+ipywidgets = pytest.importorskip("ipywidgets", minversion="8")
+pytest.importorskip("anywidget")
+
+from ipywidgets.widgets.widget import _instances  # noqa: E402
+
+from nbckpt.notebook.widget.mounted import FRONT, Mounted, front_parts  # noqa: E402
+
+LARGEST_LOADER = 2_000
+
+
+class Heard(Mounted):
+    """A widget that keeps what it sends, and what it hears."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[Any, Any]] = []
+        self.heard: list[Any] = []
+        super().__init__(lambda content, _: self.heard.append(content))
+
+    def send(self, content: Any, buffers: Any = None) -> None:
+        self.sent.append((content, buffers))
+
+
+def test_the_loader_is_small_and_the_state_has_no_modules() -> None:
+    widget = Heard()
+    state = widget.get_state()
+    assert len(state["_esm"].encode()) <= LARGEST_LOADER
+    assert len(str(state)) < 4_000
+    assert state["parts"] == {
+        name: hashlib.sha256((FRONT / name).read_bytes()).hexdigest()[:12] for name in front_parts()
+    }
+    assert "mount.js" in state["parts"]
+    widget.close()
+
+
+def test_parts_are_sent_by_their_names_only() -> None:
+    widget = Heard()
+    for name in ("mount.js", "loader.js", "../mounted.py", 3, None):
+        widget._heard(widget, {"kind": "part", "name": name}, [])
+    assert widget.sent == [({"kind": "part", "name": "mount.js"}, [front_parts()["mount.js"]])]
+    assert len(widget.heard) == 4
+    widget.close()
+
+
+def test_only_html_with_a_place_is_shown(notebook: Notebook, published: list[dict[str, Any]]) -> None:
+    widget = Heard()
+    published.clear()
+    widget.show()
+    (output,) = published
+    assert list(output["data"]) == ["text/html"]
+    assert f'data-nbckpt-place="{widget.place}"' in output["data"]["text/html"]
+    assert "Run this cell again for the buttons." in output["data"]["text/html"]
+    widget.close()
+
+
+def test_a_hundred_closed_widgets_leave_nothing() -> None:
+    before = dict(_instances)
+    for _ in range(100):
+        Heard().close()
+    assert _instances.keys() == before.keys()
+    widget = Heard()
+    widget.close()
+    widget.close()  # closing again is allowed
+
+
+def test_the_front_end_chooses_the_thread_of_the_next_message() -> None:
+    comm = SimpleNamespace(_reply_subshell_id="a")
+    free_comm(comm)
+    assert vars(comm) == {}
+    free_comm(comm)
+    free_comm(None)
+
+
+def test_each_message_lets_the_front_end_choose(monkeypatch: pytest.MonkeyPatch) -> None:
+    widget = Mounted(lambda *_: None)
+    for send in (lambda: widget.send({"kind": "said"}), lambda: setattr(widget, "pane", "trials")):
+        widget.comm._reply_subshell_id = "of-a-cell"
+        send()
+        assert not hasattr(widget.comm, "_reply_subshell_id")
+    widget.close()
