@@ -65,7 +65,7 @@ export function frame({ model, signal, parts, load, panes: names, small = false 
   const link = parts.link.link({ model, signal, heard, changed: () => standingChanged(), inSight: () => inSight });
   /** @type {Record<string, string>} */
   let counts = {};
-  /** @type {{ answer: Promise<boolean>, drop: () => void } | null} */
+  /** @type {{ answer: Promise<string | null>, drop: () => void } | null} */
   let asking = null;
   let width = /** @type {Width} */ ("wide");
   let inSight = true;
@@ -76,7 +76,7 @@ export function frame({ model, signal, parts, load, panes: names, small = false 
   const api = {
     dom,
     format,
-    parts: /** @type {any} */ (parts),
+    parts: /** @type {import("./panel.js").Parts} */ (parts),
     signal,
     load,
     /** @returns {Width} */
@@ -94,6 +94,7 @@ export function frame({ model, signal, parts, load, panes: names, small = false 
     act,
     deed,
     confirm,
+    field,
     say,
     changed,
     follow,
@@ -190,6 +191,19 @@ export function frame({ model, signal, parts, load, panes: names, small = false 
 
   /** @param {{ text: string, html?: string, button: string, cancel?: string, danger?: boolean }} question */
   async function confirm(question) {
+    return (await inLine(question)) !== null;
+  }
+
+  /**
+   * Ask for a text in place of the action line. Null: it was cancelled.
+   * @param {{ text: string, value?: string, button: string }} question @returns {Promise<string | null>}
+   */
+  function field({ text, value = "", button }) {
+    return inLine({ text, button, value });
+  }
+
+  /** @param {import("./popups.js").Question} question @returns {Promise<string | null>} */
+  async function inLine(question) {
     asking?.drop();
     const before = /** @type {HTMLElement | null} */ (document.activeElement);
     const mine = (asking = pops.confirm({ dom, listen }, line, question));

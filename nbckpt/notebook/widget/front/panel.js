@@ -40,7 +40,9 @@
  *
  * @typedef {ReturnType<typeof import("./frame.js").frame>["api"]} Frame
  *
- * @typedef {object} Parts the modules by what they hold
+ * @typedef {Modules & Record<string, any>} Parts the modules by name, those of other panes among them
+ *
+ * @typedef {object} Modules the modules by what they hold
  * @property {typeof import("./dom.js")} dom
  * @property {typeof import("./format.js")} format
  * @property {typeof import("./link.js")} link
@@ -53,6 +55,14 @@
  * @property {typeof import("./checkpoint_columns.js")} checkpoint_columns
  * @property {typeof import("./checkpoint_detail.js")} checkpoint_detail
  * @property {typeof import("./lanes.js")} lanes
+ * @property {typeof import("./series.js")} series
+ * @property {typeof import("./experiment.js")} experiment
+ * @property {typeof import("./columns.js")} columns
+ * @property {typeof import("./heading.js")} heading
+ * @property {typeof import("./deeds.js")} deeds
+ * @property {typeof import("./pictures.js")} pictures
+ * @property {typeof import("./curves.js")} curves
+ * @property {typeof import("./ink.js")} ink
  */
 
 const PANES = ["trials", "checkpoints", "history", "sync"];
@@ -108,8 +118,8 @@ function dress(document, text) {
 
 /** Layouts follow the width of the element, never that of the window. @param {Made} made @param {AbortSignal} signal */
 function watchWidth(made, signal) {
-  const sized = new ResizeObserver(([entry]) => made.resize(layout(entry.contentRect.width)));
-  made.resize(layout(made.root.clientWidth));
+  const sized = new ResizeObserver(() => made.root.offsetWidth && made.resize(layout(made.root.offsetWidth)));
+  made.resize(layout(made.root.offsetWidth));
   sized.observe(made.root);
   signal.addEventListener("abort", () => sized.disconnect());
 }

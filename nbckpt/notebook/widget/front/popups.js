@@ -120,31 +120,34 @@ export function popups({ dom, keys, root, listen, signal }) {
 }
 
 /**
- * Ask in place of the action line before something is done. Resolves to whether it shall be done.
- * @param {{ dom: typeof import("./dom.js"), listen: (element: Element, handler: (event: KeyboardEvent) => boolean) => void }} tools
- * @param {HTMLElement} place
- * @param {{ text: string, html?: string, button: string, cancel?: string, danger?: boolean }} question
- * @returns {{ answer: Promise<boolean>, drop: () => void }}
+ * @typedef {{ text: string, html?: string, button: string, cancel?: string, danger?: boolean, value?: string }} Question
+ *   with a `value`, it asks for a text
  */
-export function confirm({ dom, listen }, place, { text, html, button, cancel = "Cancel", danger = false }) {
-  /** @type {(yes: boolean) => void} */
+
+/**
+ * Ask in place of the action line before something is done. Resolves to the text of the field, or "" without one; null is no.
+ * @param {{ dom: typeof import("./dom.js"), listen: (element: Element, handler: (event: KeyboardEvent) => boolean) => void }} tools
+ * @param {HTMLElement} place @param {Question} question
+ * @returns {{ answer: Promise<string | null>, drop: () => void }}
+ */
+export function confirm({ dom, listen }, place, { text, html, button, cancel = "Cancel", danger = false, value }) {
+  /** @type {(answer: string | null) => void} */
   let settle = () => {};
-  const answer = /** @type {Promise<boolean>} */ (new Promise((done) => (settle = done)));
-  const no = dom.button({ label: cancel, run: () => settle(false) });
-  const yes = dom.button({ label: button, danger, primary: !danger, run: () => settle(true), id: "confirm" });
-  const preview = html ? dom.make("div", { class: "nb-preview", tabindex: 0, role: "group", "aria-label": "What will happen" }) : null;
+  const answer = /** @type {Promise<string | null>} */ (new Promise((done) => (settle = done)));
+  const field = value === undefined ? null : dom.make("input", { class: "nb-input nb-field", "aria-label": text });
+  if (field) field.value = value ?? "";
+  const yes = () => settle(field?.value ?? "");
+  const buttons = [dom.button({ label: button, danger, primary: !danger, run: yes, id: "confirm" }), dom.button({ label: cancel, run: () => settle(null) })];
+  const preview = html ? dom.make("div", { class: "nb-preview nb-page", tabindex: 0, role: "group", "aria-label": "What will happen" }) : null;
   if (preview && html) dom.page(preview, html);
-  const element = dom.make(
-    "div",
-    { class: "nb-confirm", role: "group", "aria-label": text },
-    preview,
-    dom.make("div", { class: "nb-confirm-line" }, dom.make("span", { class: "nb-confirm-text", text }), yes, no),
-  );
+  const line = dom.make("div", { class: "nb-confirm-line" }, dom.make("span", { class: "nb-confirm-text", text }), field, ...buttons);
+  const element = dom.make("div", { class: "nb-confirm", role: "group", "aria-label": text }, preview, line);
   listen(element, (event) => {
-    if (event.key === "Escape") settle(false);
-    return event.key === "Escape";
+    if (event.key === "Escape") settle(null);
+    if (event.key === "Enter" && event.target === field) yes();
+    return event.key === "Escape" || (event.key === "Enter" && event.target === field);
   });
   place.replaceChildren(element);
-  (danger ? no : yes).focus({ preventScroll: true });
-  return { answer, drop: () => settle(false) };
+  (field ?? buttons[danger ? 1 : 0]).focus({ preventScroll: true });
+  return { answer, drop: () => settle(null) };
 }

@@ -1,0 +1,168 @@
+/**
+ * The columns of the table of trials, and the cards of the narrow layout.
+ *
+ * @typedef {import("./rows.js").Trial} Trial
+ * @typedef {import("./grid.js").Column} Column
+ * @typedef {object} View what the cells show beside the row
+ * @property {string} metric
+ * @property {import("./rows.js").Mode} mode
+ * @property {string[]} metrics
+ * @property {string[]} settings
+ * @property {Trial[]} rows all of them, for one notation per column
+ * @property {string | undefined} best
+ * @property {Map<string, number>} slots colours by id
+ * @property {Map<string, ArrayLike<number>>} sparks
+ * @property {{ hidden: string[], shown: string[] }} chosen
+ */
+
+const MORE_METRICS = 2;
+const MORE_SETTINGS = 6;
+const SAMPLE = 2000;
+
+/** What a metric of this name wants, if the name says it. Pure. @param {string} name @returns {import("./rows.js").Mode | null} */
+export function direction(name) {
+  if (/acc|auc|f1|r2|score|reward|precision|recall/i.test(name)) return "max";
+  return /loss|error|rmse|mse|mae|nll|perplexity|time/i.test(name) ? "min" : null;
+}
+
+/**
+ * The columns that are in the table, by id, in order. Pure.
+ * @param {Pick<View, "metric" | "metrics" | "settings" | "chosen">} view
+ */
+export function chosenColumns({ metric, metrics, settings, chosen }) {
+  const all = allColumns({ metric, metrics, settings });
+  const others = metrics.filter((name) => name !== metric);
+  const usual = ["id", "status", `metrics:${metric}`, ...others.slice(0, MORE_METRICS).map((name) => `metrics:${name}`), ...settings.slice(0, MORE_SETTINGS).map((name) => `settings:${name}`)];
+  return all.filter((id) => id === "id" || (!chosen.hidden.includes(id) && (usual.includes(id) || chosen.shown.includes(id))));
+}
+
+/** @param {Pick<View, "metric" | "metrics" | "settings">} view */
+export const allColumns = ({ metric, metrics, settings }) => [
+  "id",
+  "status",
+  ...(metric ? [`metrics:${metric}`] : []),
+  ...metrics.filter((name) => name !== metric).map((name) => `metrics:${name}`),
+  ...settings.map((name) => `settings:${name}`),
+  ...["step", "seconds", "started", "saved", "note", "error"],
+];
+
+const TITLES = /** @type {Record<string, string>} */ ({
+  id: "Trial", status: "Status", step: "Step", seconds: "Time", started: "Started", saved: "Saved at", note: "Note", error: "Error",
+});
+
+/** The title of a column. Pure. @param {string} id */
+export const title = (id) => TITLES[id] ?? id.slice(id.indexOf(":") + 1);
+
+/**
+ * Make the columns.
+ * @param {import("./panel.js").Frame} frame @param {View} view @returns {Column[]}
+ */
+export function columns(frame, view) {
+  return chosenColumns(view).map((id) => column(frame, view, id));
+}
+
+/** @param {import("./panel.js").Frame} frame @param {View} view @param {string} id @returns {Column} */
+function column(frame, view, id) {
+  const base = { id, title: title(id), sortable: true, hint: title(id) };
+  const cells = fills(frame, view);
+  if (id === "id") return { ...base, width: 124, fill: cells.name };
+  if (id === "status") return { ...base, width: 92, fill: cells.status };
+  if (id === "note" || id === "error") return { ...base, width: 180, grow: 1, fill: (cell, row) => cells.text(cell, row[id]) };
+  if (id === "seconds") return { ...base, width: 76, end: true, fill: (cell, row) => cells.text(cell, row.seconds == null ? "" : frame.format.duration(row.seconds)) };
+  if (id === "started") return { ...base, width: 104, fill: (cell, row) => row.started && cell.append(frame.age(row.started)) };
+  const main = id === `metrics:${view.metric}`;
+  const written = notation(frame, view, id);
+  const fill = (/** @type {HTMLElement} */ cell, /** @type {Trial} */ row) => cells.value(cell, row, id, written, main);
+  return { ...base, width: main ? 150 : widthOf(frame, view, id, written), grow: main ? 0 : 1, end: isNumeric(frame, view, id), fill };
+}
+
+/** One notation for a column of metrics or settings. @param {import("./panel.js").Frame} frame @param {View} view @param {string} id */
+function notation(frame, view, id) {
+  const { valueOf } = frame.parts.rows;
+  const able = view.rows.filter((row) => row.status !== "failed").slice(0, SAMPLE);
+  return frame.format.numbers((able.length ? able : view.rows).map((row) => valueOf(row, id)), id.startsWith("metrics:") ? 4 : 3);
+}
+
+/** @param {import("./panel.js").Frame} frame @param {View} view @param {string} id */
+const isNumeric = (frame, view, id) => {
+  const value = view.rows.map((row) => frame.parts.rows.valueOf(row, id)).find((each) => each !== null && each !== undefined);
+  return value === undefined || typeof value === "number" || frame.format.isOdd(value);
+};
+
+/** @param {import("./panel.js").Frame} frame @param {View} view @param {string} id @param {(value: any) => string} written */
+function widthOf(frame, view, id, written) {
+  const texts = view.rows.slice(0, 60).map((row) => written(frame.parts.rows.valueOf(row, id)).length);
+  return Math.max(56, Math.min(160, 18 + 7.2 * Math.max(title(id).length + 2, ...texts)));
+}
+
+/** What fills the cells. @param {import("./panel.js").Frame} frame @param {View} view */
+export function fills(frame, view) {
+  const { dom, format } = frame;
+  /** @param {HTMLElement} cell @param {unknown} value */
+  const text = (cell, value) => {
+    const shown = value === null || value === undefined ? "" : String(value);
+    cell.append(dom.make("span", { text: shown }));
+    if (shown) cell.title = shown;
+  };
+  /** @param {Trial} row */
+  const swatch = (row) => {
+    const slot = view.slots.get(row.id);
+    if (slot === undefined) return null;
+    const line = dom.draw("path", { d: "M0 4H24", "stroke-dasharray": frame.parts.ink.DASHES[slot].join(" ") || null });
+    return dom.draw("svg", { class: "nb-swatch", viewBox: "0 0 24 8", style: `color: var(--nb-line-${slot + 1})`, "aria-hidden": "true" }, line);
+  };
+  /** @param {HTMLElement} cell @param {Trial} row */
+  const name = (cell, row) => {
+    const word = format.STATUS[row.status] ?? row.status;
+    const sign = dom.make("span", { class: `nb-status nb-is-${row.status}`, title: row.why || row.error || word }, dom.icon(/** @type {any} */ (row.status), word));
+    cell.append(sign, dom.make("span", { class: "nb-name", text: row.id }));
+    if (row.id === view.best) cell.append(dom.make("span", { class: "nb-is-best", title: "The best" }, dom.icon("star", "best")));
+    const mark = swatch(row);
+    if (mark) cell.append(mark);
+  };
+  /** @param {HTMLElement} cell @param {Trial} row */
+  const status = (cell, row) => {
+    cell.append(dom.make("span", { class: `nb-is-${row.status}`, text: format.STATUS[row.status] ?? row.status }));
+    cell.title = row.error || row.why || "";
+  };
+  /** @param {Trial} row */
+  const course = (row) => {
+    if (row.status === "running" && row.of) {
+      const label = `${row.step ?? 0}/${row.of}`;
+      return dom.make("span", { class: "nb-run", title: row.left_s ? `about ${format.left(row.left_s)}` : label }, dom.progress((row.step ?? 0) / row.of, label));
+    }
+    const values = view.sparks.get(row.id);
+    return values && values.length > 1 ? dom.spark(values) : dom.make("span", { class: "nb-no-spark" });
+  };
+  /** @param {HTMLElement} cell @param {Trial} row @param {string} id @param {(value: any) => string} written @param {boolean} main */
+  const value = (cell, row, id, written, main) => {
+    const now = frame.parts.rows.valueOf(row, id);
+    cell.append(dom.make("span", { text: written(now), class: format.isOdd(now) ? "nb-odd" : row.status === "failed" && id.startsWith("metrics:") ? "nb-quiet-text" : "" }));
+    if (now !== null && now !== undefined) cell.title = format.exact(now);
+    if (main) cell.append(course(row));
+  };
+  return { name, status, value, text, course };
+}
+
+/**
+ * One column of cards in two lines, for the narrow layout.
+ * @param {import("./panel.js").Frame} frame @param {View} view @returns {Column[]}
+ */
+export function cards(frame, view) {
+  const { dom, format } = frame;
+  const cells = fills(frame, view);
+  const written = notation(frame, view, `metrics:${view.metric}`);
+  const others = view.settings.slice(0, MORE_SETTINGS).map((name) => ({ name, as: notation(frame, view, `settings:${name}`) }));
+  /** @param {Trial} row */
+  const progress = (row) => (row.status === "running" && row.of ? `${row.step ?? 0}/${row.of}${row.left_s ? ` · ${format.duration(row.left_s)}` : ""}` : "");
+  /** @param {HTMLElement} cell @param {Trial} row */
+  const fill = (cell, row) => {
+    const first = dom.make("span", { class: "nb-card-line" });
+    cells.name(first, row);
+    const now = row.metrics?.[view.metric];
+    first.append(dom.make("span", { class: "nb-card-value", text: written(now), title: format.exact(now) }), cells.course(row), dom.make("span", { class: "nb-quiet-text", text: progress(row) }));
+    const about = row.status === "failed" && row.error ? row.error : others.map(({ name, as }) => `${name} ${as(row.settings?.[name])}`).join(" · ");
+    cell.append(dom.make("span", { class: "nb-card" }, first, dom.make("span", { class: "nb-card-about nb-quiet-text", text: about, title: about })));
+  };
+  return [{ id: "id", title: "Trial", width: 200, grow: 1, fill }];
+}

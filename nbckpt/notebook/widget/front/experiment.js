@@ -1,0 +1,83 @@
+/**
+ * What is known of an experiment: rows, sparklines and points, as the kernel sends them. It draws nothing.
+ *
+ * @typedef {import("./rows.js").Trial} Trial
+ * @typedef {import("./series.js").Line} Line
+ */
+
+/**
+ * Make an empty store of one experiment.
+ * @param {typeof import("./rows.js")} rows @param {typeof import("./series.js")} series
+ */
+export function experiment(rows, series) {
+  const known = {
+    /** @type {Map<string, Trial>} */
+    rows: new Map(),
+    /** @type {Map<string, Float32Array>} */
+    sparks: new Map(),
+    /** @type {Map<string, Line>} */
+    lines: new Map(),
+    name: "",
+    metric: "",
+    mode: /** @type {import("./rows.js").Mode} */ ("min"),
+    guess: false,
+    /** @type {{ name: string, total: number, running: number }[]} */
+    experiments: [],
+    /** @type {string[]} */
+    metrics: [],
+    /** @type {string[]} */
+    settings: [],
+    /** @type {Record<string, unknown>} */
+    same: {},
+    /** @type {Record<string, any>} */
+    summary: {},
+    total: 0,
+    /** Whether anything came yet. */
+    heard: false,
+  };
+
+  /** @param {Record<string, any>} message */
+  function head(message) {
+    if (message.experiment !== known.name || message.metric !== known.metric) {
+      known.sparks.clear();
+      known.lines.clear();
+    }
+    if (message.experiment !== known.name) known.rows.clear();
+    Object.assign(known, {
+      name: String(message.experiment ?? ""), metric: String(message.metric ?? ""), mode: message.mode === "max" ? "max" : "min",
+      guess: Boolean(message.mode_is_guess), experiments: message.experiments ?? [], metrics: message.metrics ?? [],
+      settings: message.settings ?? [], same: message.same ?? {}, summary: message.summary ?? {}, total: message.total ?? 0, heard: true,
+    });
+    rows.join(known.rows, message);
+  }
+
+  /** Whether bytes belong to what is shown. @param {Record<string, any>} message */
+  const mine = (message) => message.experiment === known.name && message.metric === known.metric;
+
+  /** @param {Record<string, any>} message @param {DataView[]} buffers */
+  function sparks(message, buffers) {
+    for (const [id, spark] of series.cut(series.floats(buffers[0], Float32Array), message.ids, message.lengths)) {
+      known.sparks.set(id, spark);
+      const row = known.rows.get(id);
+      if (row) known.rows.set(id, { ...row });
+    }
+  }
+
+  /** @param {Record<string, any>} message @param {DataView[]} buffers */
+  function points(message, buffers) {
+    if (message.reset) known.lines.clear();
+    const [x, seconds, y] = buffers.slice(0, 3).map((buffer) => series.cut(series.floats(buffer, Float64Array), message.ids, message.lengths));
+    for (const id of message.ids) known.lines.set(id, { x: x.get(id) ?? new Float64Array(), seconds: seconds.get(id) ?? new Float64Array(), y: y.get(id) ?? new Float64Array() });
+  }
+
+  return {
+    known,
+    /** Take in a message, and tell what changed: "rows", "lines" or nothing. @param {Record<string, any>} message @param {DataView[]} buffers */
+    take(message, buffers) {
+      if (message.kind === "trials") return head(message), "rows";
+      if (message.kind === "sparks" && mine(message) && buffers[0]) return sparks(message, buffers), "rows";
+      if (message.kind === "points" && mine(message) && buffers.length >= 3) return points(message, buffers), "lines";
+      return "";
+    },
+  };
+}

@@ -1,0 +1,142 @@
+/**
+ * What stands beside the table: curves, settings, parallel lines, comparison, one trial.
+ *
+ * @typedef {object} Beside what the pictures may ask and do
+ * @property {ReturnType<typeof import("./experiment.js").experiment>["known"]} known
+ * @property {Map<string, number>} slots
+ * @property {() => import("./rows.js").Trial | undefined} best
+ * @property {() => import("./rows.js").Trial[]} visible
+ * @property {() => string[]} selected
+ * @property {(column: string, range: import("./rows.js").Brush | null) => void} brush
+ * @property {() => Record<string, import("./rows.js").Brush>} brushes
+ * @property {(id: string | null) => void} light
+ * @property {(ids: string[]) => void} select
+ * @property {() => void} back
+ * @property {() => void} layout
+ */
+
+const TABS = /** @type {[string, string][]} */ ([["curves", "Curves"], ["settings", "Settings"], ["parallel", "Parallel lines"], ["compare", "Compare"]]);
+const MOST_COMPARED = 6;
+
+/**
+ * Fill an element with the picture that is chosen.
+ * @param {import("./panel.js").Frame} frame @param {HTMLElement} element @param {Beside} beside
+ */
+export function pictures(frame, element, beside) {
+  const { dom, parts } = frame;
+  const kept = frame.choices("trials");
+  const state = { tab: String(kept.tab ?? "curves"), shown: /** @type {string | null} */ (null), compared: /** @type {string[]} */ ([]) };
+  const tabs = dom.make("div", { class: "nb-picture-tabs", role: "tablist", "aria-label": "Pictures" });
+  const tools = dom.make("div", { class: "nb-picture-tools" });
+  const bar = dom.make("div", { class: "nb-picture-bar" }, tabs, tools);
+  const body = dom.make("div", { class: "nb-picture" });
+  element.append(bar, body);
+  /** @type {Record<string, any>} */
+  const made = {};
+  const known = (/** @type {[string, string]} */ [name]) => name === "compare" || parts[name];
+
+  /** @param {string} name */
+  const picture = (name) => (made[name] ??= parts[name]?.picture(frame, beside, tools));
+
+  function drawTabs() {
+    const here = document.activeElement && tabs.contains(document.activeElement);
+    const buttons = TABS.filter(known).map(([name, title]) =>
+      dom.make("button", { type: "button", role: "tab", class: "nb-chip", "aria-selected": String(state.tab === name), "aria-pressed": null, tabindex: state.tab === name ? 0 : -1, "data-tab": name, text: title, on: { click: () => turn(name) } }));
+    tabs.replaceChildren(...buttons);
+    if (here) /** @type {HTMLElement | null} */ (tabs.querySelector("[aria-selected=true]"))?.focus();
+  }
+
+  /** @param {string} name */
+  function turn(name) {
+    state.tab = name;
+    state.shown = null;
+    tools.replaceChildren();
+    frame.keep("trials", { ...frame.choices("trials"), tab: name });
+    draw();
+  }
+
+  let page = "";
+  function draw() {
+    if (state.shown !== null) return;
+    if (!element.contains(bar)) element.replaceChildren(bar, body);
+    drawTabs();
+    if (state.tab === "compare") return drawCompared();
+    page = "";
+    const now = picture(state.tab);
+    if (!now) return;
+    if (body.firstChild !== now.element) {
+      body.replaceChildren(now.element);
+      now.shown?.();
+    }
+    now.draw();
+  }
+
+  /** The kernel writes the comparison; it is asked again only when the trials are others. */
+  function drawCompared() {
+    const chosen = beside.selected();
+    const ids = (chosen.length > 1 ? chosen : state.compared).slice(0, MOST_COMPARED);
+    if (ids.length < 2) {
+      page = "";
+      return body.replaceChildren(dom.make("p", { class: "nb-empty nb-quiet-text", text: "Select two to six trials to compare them." }));
+    }
+    const asked = `compare ${ids.join(" ")}`;
+    if (page === asked) return;
+    page = asked;
+    void load(body, "compare", ids, () => page === asked);
+  }
+
+  /** @param {HTMLElement} place @param {string} of @param {string[]} ids @param {() => boolean} still */
+  async function load(place, of, ids, still) {
+    place.replaceChildren(dom.make("p", { class: "nb-empty nb-quiet-text", text: frame.live() ? "Loading…" : `Not loaded: ${frame.why()}` }));
+    const answer = await frame.ask(of, ids, { experiment: beside.known.name });
+    if (!still() || !answer) return;
+    const shown = dom.make("div", { class: "nb-page", tabindex: 0, role: "group", "aria-label": ids.join(", ") });
+    dom.page(shown, String(answer.html ?? ""));
+    place.replaceChildren(shown);
+  }
+
+  /** Show one trial over the pictures. @param {string} id */
+  function detail(id) {
+    state.shown = id;
+    const back = dom.button({ label: "Back", icon: "left", quiet: true, run: () => { close(); beside.layout(); beside.back(); } });
+    const content = dom.make("div", { class: "nb-picture" });
+    element.replaceChildren(dom.make("div", { class: "nb-picture-bar" }, back, dom.make("strong", { text: id })), content);
+    void load(content, "trial", [id], () => state.shown === id);
+  }
+
+  /** @returns {boolean} whether a detail was open */
+  function close() {
+    if (state.shown === null) return false;
+    state.shown = null;
+    draw();
+    return true;
+  }
+
+  frame.keys(tabs, (event) => {
+    const names = TABS.filter(known).map(([name]) => name);
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[/** @type {"ArrowLeft"} */ (event.key)];
+    const to = names[names.indexOf(state.tab) + (step ?? 0)];
+    if (!step || !to) return false;
+    turn(to);
+    /** @type {HTMLElement | null} */ (tabs.querySelector("[aria-selected=true]"))?.focus();
+    return true;
+  });
+
+  return {
+    draw, detail, close,
+    detailed: () => state.shown !== null,
+    /** @param {string[]} ids */
+    compare(ids) {
+      state.compared = ids;
+      turn("compare");
+    },
+    /** @param {string | null} id */
+    hover: (id) => made[state.tab]?.hover?.(id),
+    /** @param {string} id */
+    focus: (id) => made[state.tab]?.focus?.(id),
+    /** @param {string} name @returns {boolean} */
+    key: (name) => Boolean(made[state.tab]?.key?.(name)),
+    repaint: () => made[state.tab]?.repaint?.(),
+    choices: () => ({ tab: state.tab, ...Object.assign({}, ...Object.values(made).map((each) => each.choices?.() ?? {})) }),
+  };
+}
