@@ -66,8 +66,7 @@ const sparkOf = (y) => Float32Array.from({ length: Math.min(24, y.length) }, (_,
 
 /** The head of the trials. */
 function head(all, metric) {
-  const counts = Object.groupBy(all, (trial) => trial.row.status);
-  const number = (name) => counts[name]?.length ?? 0;
+  const number = (name) => all.filter((trial) => trial.row.status === name).length;
   return {
     kind: "trials", experiment: "tune", metric, mode: metric === "accuracy" ? "max" : "min", mode_is_guess: false,
     experiments: [{ name: "tune", running: number("running"), done: number("done"), failed: number("failed"), total: all.length }, { name: "first try", running: 0, done: 4, failed: 0, total: 4 }],

@@ -66,14 +66,14 @@ function column(frame, view, id) {
   const base = { id, title: title(id), sortable: true, hint: title(id) };
   const cells = fills(frame, view);
   if (id === "id") return { ...base, width: 124, fill: cells.name };
-  if (id === "status") return { ...base, width: 92, fill: cells.status };
+  if (id === "status") return { ...base, width: 80, fill: cells.status };
   if (id === "note" || id === "error") return { ...base, width: 180, grow: 1, fill: (cell, row) => cells.text(cell, row[id]) };
   if (id === "seconds") return { ...base, width: 76, end: true, fill: (cell, row) => cells.text(cell, row.seconds == null ? "" : frame.format.duration(row.seconds)) };
   if (id === "started") return { ...base, width: 104, fill: (cell, row) => row.started && cell.append(frame.age(row.started)) };
   const main = id === `metrics:${view.metric}`;
   const written = notation(frame, view, id);
   const fill = (/** @type {HTMLElement} */ cell, /** @type {Trial} */ row) => cells.value(cell, row, id, written, main);
-  return { ...base, width: main ? 150 : widthOf(frame, view, id, written), grow: main ? 0 : 1, end: isNumeric(frame, view, id), fill };
+  return { ...base, width: main ? 138 : widthOf(frame, view, id, written), grow: main ? 0 : 1, end: isNumeric(frame, view, id), fill };
 }
 
 /** One notation for a column of metrics or settings. @param {import("./panel.js").Frame} frame @param {View} view @param {string} id */

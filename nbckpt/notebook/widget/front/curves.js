@@ -103,7 +103,7 @@ export function picture(frame, beside, tools) {
     const spent = (/** @type {any} */ _, /** @type {number[]} */ splits) => splits.map((value) => format.duration(value));
     plot = new Plot(
       {
-        ...room(), legend: { show: false }, padding: [10, root.clientWidth < 420 ? 46 : 92, 0, 0],
+        ...room(), legend: { show: false }, padding: [10, () => (root.clientWidth < 420 ? 46 : 96), 0, 0],
         scales: { x: { time: false, auto: false, min: 0, max: 1 }, y: { auto: false, distr: scales.log ? 3 : 1, min: scales.y[0], max: scales.y[1] } },
         series: [{}, { show: true, points: { show: false }, width: 0 }],
         axes: [{ ...axis, size: 26, ...(state.time ? { values: spent } : { incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 1e6, 1e7] }) }, { ...axis, size: 48, values: written }],

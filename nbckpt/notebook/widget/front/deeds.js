@@ -58,7 +58,8 @@ export function deeds(frame, pane) {
     const best = pane.best();
     const pair = ids.length > 1 ? ids : best && best !== first ? [best, first] : [];
     const again = rows.every((row) => row.status === "failed") ? able("retry", "Retry", "retry", ids, true) : able("resume", "Resume", "resume", ids);
-    return [
+    /** @type {Partial<Action>[]} */
+    const some = [
       { text: `${format.whole(ids.length)} selected: ${ids.slice(0, 3).join(", ")}${ids.length > 3 ? ` +${ids.length - 3}` : ""}` },
       { label: "Show", icon: "show", id: "show", why: ids.length > 1 ? "Select one trial" : "", run: () => pane.open(first) },
       { label: ids.length > 1 ? "Compare" : "Compare with best", icon: "compare", id: "compare", why: pair.length < 2 ? "This is the best: select another one too" : pair.length > 6 ? "Select at most 6" : "", run: () => pane.compare(pair) },
@@ -71,6 +72,13 @@ export function deeds(frame, pane) {
       { gap: true },
       able("stop", "Stop…", "stopped", ids, true),
     ];
+    return frame.width === "narrow" ? shortened(some) : some;
+  }
+
+  /** The first two buttons, and a menu for the others. @param {Partial<Action>[]} all @returns {Partial<Action>[]} */
+  function shortened(all) {
+    const others = all.slice(3).filter((action) => action.label).map((action) => ({ ...action, why: action.why || (action.kernel ? frame.why() : "") }));
+    return [...all.slice(0, 3), { label: "More", icon: "down", id: "more", run: (button) => frame.menu(button, /** @type {Action[]} */ (others)) }];
   }
 
   /** @returns {Partial<Action>[]} */
@@ -108,7 +116,7 @@ export function deeds(frame, pane) {
     const ids = meant();
     const action = chosen(ids).find((each) => each.id === id);
     if (action?.why) frame.say(`${action.why}.`, "plain");
-    else if (ids.length) action?.run?.();
+    else if (ids.length) action?.run?.(frame.root);
     return true;
   }
 }

@@ -235,7 +235,7 @@ export function frame({ model, signal, parts, load, panes: names, small = false 
     if (action.gap) return dom.make("span", { class: "nb-gap" });
     if (action.text !== undefined) return dom.make("span", { class: "nb-quiet-text", text: action.text });
     const label = action.label ?? "";
-    return dom.button({ ...action, label, id: action.id ?? label, run: () => actions[at]?.run?.() });
+    return dom.button({ ...action, label, id: action.id ?? label, run: (event) => actions[at]?.run?.(/** @type {HTMLElement} */ (event.currentTarget)) });
   }
 
   function redrawTabs() {

@@ -220,6 +220,7 @@ export function grid(tools, options) {
   }
 
   function redraw() {
+    const focused = body.contains(document.activeElement);
     for (const known of drawn.values()) known.element.remove();
     drawn.clear();
     element.setAttribute("aria-rowcount", String(list.length + 1));
@@ -228,6 +229,7 @@ export function grid(tools, options) {
     body.style.minWidth = head.style.minWidth = `${width()}px`;
     heads();
     draw();
+    if (focused) cellOf(focus.row, focus.column)?.focus({ preventScroll: true });
   }
 
   /** @param {KeyboardEvent} event @returns {boolean} whether it was one of ours */

@@ -11,7 +11,7 @@
  * @typedef {object} Action a button of the action line or an entry of a menu
  * @property {string} label a verb, and what it acts on
  * @property {import("./dom.js").IconName} [icon]
- * @property {() => void} [run]
+ * @property {(button: HTMLElement) => void} [run]
  * @property {boolean} [primary] at most one per pane
  * @property {boolean} [danger]
  * @property {boolean} [kernel] it needs the kernel, and is grey while that does not answer
@@ -63,6 +63,8 @@
  * @property {typeof import("./pictures.js")} pictures
  * @property {typeof import("./curves.js")} curves
  * @property {typeof import("./ink.js")} ink
+ * @property {typeof import("./axes.js")} axes
+ * @property {typeof import("./brushing.js")} brushing
  */
 
 const PANES = ["trials", "checkpoints", "history", "sync"];

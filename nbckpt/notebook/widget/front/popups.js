@@ -60,7 +60,7 @@ export function popups({ dom, keys, root, listen, signal }) {
       if (action.why) return;
       if (checks) element.setAttribute("aria-checked", String(element.getAttribute("aria-checked") !== "true"));
       else close();
-      action.run?.();
+      action.run?.(element);
     });
     return element;
   }

@@ -1,0 +1,100 @@
+/**
+ * A small picture for each setting that varies: the metric over its values. Dragging filters.
+ *
+ * @typedef {import("./rows.js").Trial} Trial
+ * @typedef {import("./axes.js").Axis} Axis
+ */
+
+const [WIDTH, HEIGHT] = [240, 150];
+const BOX = { left: 38, top: 8, width: 194, height: 112 };
+const MOST = 12;
+const MOST_DOTS = 1000;
+
+/**
+ * The picture.
+ * @param {import("./panel.js").Frame} frame @param {import("./pictures.js").Beside} beside
+ */
+export function picture(frame, beside) {
+  const { dom, format, parts } = frame;
+  const { rows: logic, axes } = parts;
+  const element = dom.make("div", { class: "nb-multiples" });
+  let drawn = "";
+
+  const value = (/** @type {Trial} */ row) => logic.toNumber(row.metrics?.[beside.known.metric]);
+
+  function draw() {
+    const all = [...beside.known.rows.values()];
+    const able = all.filter((row) => row.status !== "failed" && Number.isFinite(value(row)));
+    const seen = new Set(beside.visible().map((row) => row.id));
+    const now = JSON.stringify([beside.known.settings, beside.brushes(), able.map((row) => [row.id, value(row), seen.has(row.id)]), [...beside.slots]]);
+    if (now === drawn) return;
+    drawn = now;
+    if (!able.length || !beside.known.settings.length) return element.replaceChildren(dom.make("p", { class: "nb-empty nb-quiet-text", text: able.length ? "No setting varies." : "No values yet." }));
+    element.replaceChildren(...beside.known.settings.slice(0, MOST).map((name) => card(name, able, seen)), ...same());
+  }
+
+  /** What is the same in all trials, in one line. */
+  function same() {
+    const text = Object.entries(beside.known.same).map(([name, each]) => `${name} ${each}`).join(", ");
+    return text ? [dom.make("p", { class: "nb-same nb-quiet-text", text: `Same in all: ${text}` })] : [];
+  }
+
+  /** @param {string} name @param {Trial[]} able @param {Set<string>} seen */
+  function card(name, able, seen) {
+    const values = able.map((row) => row.settings?.[name]);
+    const across = axes.axis(values, logic, format);
+    const upwards = axes.axis(able.map(value), logic, format, { scale: true });
+    const share = axes.explains(values, able.map(value));
+    const text = `${name} explains ${share.toFixed(2)} of the variance (${format.count(able.length, "trial")})`;
+    const svg = dom.draw("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "nb-multiple", role: "img", "aria-label": `${beside.known.metric} over ${name}. ${text}` },
+      ...frameOf(across, upwards), brushed(name, across), ...dots(name, able.slice(0, MOST_DOTS), seen, across, upwards));
+    parts.brushing.brushing(svg, { share: (x) => (x * WIDTH - BOX.left) / BOX.width, along: "x", done: (from, to) => beside.brush(`settings:${name}`, across.brush(from, to)) });
+    const clear = beside.brushes()[`settings:${name}`] && dom.button({ label: `Clear the filter of ${name}`, icon: "close", bare: true, quiet: true, run: () => beside.brush(`settings:${name}`, null) });
+    return dom.make("figure", { class: "nb-multiple-card" }, dom.make("figcaption", {}, dom.make("strong", { text: name }), dom.make("span", { class: "nb-quiet-text", text: ` explains ${share.toFixed(2)}`, title: text }), clear), svg);
+  }
+
+  /** Grid lines with their numbers. @param {Axis} across @param {Axis} upwards */
+  function frameOf(across, upwards) {
+    const crowded = across.ticks.length > 6;
+    const columns = across.ticks.filter((_, index) => !crowded || index % 2 === 0).map(({ at, text }) =>
+      dom.draw("text", { x: BOX.left + at * BOX.width, y: HEIGHT - 14, "text-anchor": "middle", class: "nb-tick", text: text.length > 9 ? `${text.slice(0, 8)}…` : text }));
+    const lines = upwards.ticks.flatMap(({ at, text }) => {
+      const y = BOX.top + (1 - at) * BOX.height;
+      return [dom.draw("line", { x1: BOX.left, x2: BOX.left + BOX.width, y1: y, y2: y, class: "nb-grid-line" }), dom.draw("text", { x: BOX.left - 4, y: y + 3.5, "text-anchor": "end", class: "nb-tick", text })];
+    });
+    return [...lines, ...columns, dom.draw("rect", { x: BOX.left, y: BOX.top, width: BOX.width, height: BOX.height, class: "nb-frame" })];
+  }
+
+  /** @param {string} name @param {Axis} across */
+  function brushed(name, across) {
+    const brush = beside.brushes()[`settings:${name}`];
+    if (!brush) return null;
+    const [from, to] = across.span(brush);
+    return dom.draw("rect", { x: BOX.left + Math.max(0, from) * BOX.width, y: BOX.top, width: Math.max(2, (Math.min(1, to) - Math.max(0, from)) * BOX.width), height: BOX.height, class: "nb-brush" });
+  }
+
+  /** @param {string} name @param {Trial[]} able @param {Set<string>} seen @param {Axis} across @param {Axis} upwards */
+  function dots(name, able, seen, across, upwards) {
+    const best = beside.best()?.id;
+    const inFront = (/** @type {Trial} */ row) => Number(beside.slots.has(row.id)) + Number(seen.has(row.id));
+    return [...able].sort((a, b) => inFront(a) - inFront(b)).map((row) => {
+      const slot = beside.slots.get(row.id);
+      const [x, y] = [BOX.left + across.place(row.settings?.[name]) * BOX.width, BOX.top + (1 - upwards.place(value(row))) * BOX.height];
+      if (!Number.isFinite(x) || !Number.isFinite(y)) return null;
+      const colour = !seen.has(row.id) ? "fill: var(--nb-pale)" : slot === undefined ? "" : `fill: var(--nb-line-${slot + 1})`;
+      const title = dom.draw("title", { text: `${row.id}  ${name} ${format.exact(row.settings?.[name])}  ${beside.known.metric} ${format.number(value(row))}` });
+      return dom.draw("circle", { cx: x.toFixed(1), cy: y.toFixed(1), r: row.id === best ? 5 : slot === undefined ? 2.8 : 3.8, class: row.id === best ? "nb-dot nb-dot-best" : "nb-dot", style: colour, "data-id": row.id }, title);
+    });
+  }
+
+  element.addEventListener("pointerover", (event) => beside.light(/** @type {Element} */ (event.target).getAttribute("data-id")));
+  element.addEventListener("pointerleave", () => beside.light(null));
+
+  return {
+    element, draw,
+    /** @param {string | null} id */
+    hover(id) {
+      for (const dot of element.querySelectorAll(".nb-dot")) dot.classList.toggle("nb-dot-lit", dot.getAttribute("data-id") === id);
+    },
+  };
+}
