@@ -133,9 +133,9 @@ export function button({ label, icon: shape, run, title, why, primary, danger, q
 export function select(label, choices, chosen, changed) {
   const options = choices.map((choice) => {
     const { value, text } = typeof choice === "string" ? { value: choice, text: choice } : choice;
-    return make("option", { value, text });
+    return make("option", { value, text, selected: value === chosen });
   });
-  const element = make("select", { class: "nb-select", "aria-label": label }, ...options);
+  const element = make("select", { class: "nb-select", "aria-label": label, "data-action": `select-${label}` }, ...options);
   element.value = chosen;
   element.addEventListener("change", () => changed(element.value));
   return element;
@@ -146,6 +146,19 @@ export function select(label, choices, chosen, changed) {
  * @param {Element} element @param {Child[]} children
  */
 export const fill = (element, ...children) => element.replaceChildren(...present(children));
+
+/**
+ * Replace what is in a line, unless it would look the same. The focus stays on a button with the same name of its action.
+ * @param {Element} line @param {Child[]} children
+ */
+export function refill(line, ...children) {
+  const next = make("div", {}, ...children);
+  const same = line.childNodes.length === next.childNodes.length && [...line.childNodes].every((node, at) => node.isEqualNode(next.childNodes[at]));
+  if (same) return;
+  const focused = line.contains(document.activeElement) ? document.activeElement?.getAttribute("data-action") : null;
+  line.replaceChildren(...next.childNodes);
+  if (focused) /** @type {HTMLElement | null} */ (line.querySelector(`[data-action="${CSS.escape(focused)}"]`))?.focus();
+}
 
 /**
  * Put HTML that the kernel has already escaped into an element. Nothing else in the panel sets markup.

@@ -281,6 +281,7 @@ export function frame({ model, signal, parts, load, panes: names, small = false 
         now !== "live" && link.waits() ? dom.button({ label: "Cancel", run: link.cancel }) : null,
         now === "elsewhere" ? dom.button({ label: "Show it here", run: () => void link.tell({ kind: "here" }) }) : null,
       );
+      front?.standing?.();
     }
     changed();
   }

@@ -35,6 +35,7 @@
  * @property {() => void} [hidden]
  * @property {(width: Width) => void} [resized]
  * @property {() => void} [repaint] the theme has changed
+ * @property {() => void} [standing] the kernel answers, or does so no longer
  * @property {() => Action[]} [menu] entries of the menu ⋯
  * @property {() => void} [close]
  *

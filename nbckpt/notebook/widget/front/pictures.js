@@ -124,7 +124,10 @@ export function pictures(frame, element, beside) {
 
   return {
     draw, detail, close,
-    detailed: () => state.shown !== null,
+    /** The trial that is shown, or "". */
+    detailed: () => state.shown ?? "",
+    /** Give the focus to the detail, where the list is hidden by it. */
+    enter: () => /** @type {HTMLElement | null} */ (element.querySelector("button"))?.focus({ preventScroll: true }),
     /** @param {string[]} ids */
     compare(ids) {
       state.compared = ids;

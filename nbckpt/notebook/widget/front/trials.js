@@ -142,18 +142,9 @@ export function pane(frame) {
     const interrupted = [...known.rows.values()].filter((row) => row.status === "interrupted").map((row) => row.id);
     const best = bestRow();
     const words = parts.heading.answer(frame, { experiment: known.name, metric: known.metric, best, settings: known.settings, summary: known.summary, total: known.total || known.rows.size, counts, interrupted }, (/** @type {string} */ id) => open(id));
-    refill(heading, experimentMenu(), ...words, dom.make("span", { class: "nb-gap" }), primary(counts, interrupted, best));
+    dom.refill(heading, experimentMenu(), ...words, dom.make("span", { class: "nb-gap" }), primary(counts, interrupted, best));
     const groups = parts.heading.failures(frame, known.summary.error_groups ?? [], counts.failed ?? 0, { show: () => filter({ statuses: ["failed"] }), retry: () => void deed("retry", []) });
-    refill(failures, groups);
-  }
-
-  /** Replace what is in a line, unless it looks the same or the focus is in it. @param {Element} line @param {(Node | null)[]} children */
-  function refill(line, ...children) {
-    const next = dom.make("div", {}, ...children);
-    if (line.innerHTML === next.innerHTML || (line.contains(document.activeElement) && document.activeElement?.matches("select"))) return;
-    const focused = line.contains(document.activeElement) ? document.activeElement?.getAttribute("data-action") : null;
-    line.replaceChildren(...next.childNodes);
-    if (focused) /** @type {HTMLElement | null} */ (line.querySelector(`[data-action="${CSS.escape(focused)}"]`))?.focus();
+    dom.refill(failures, groups);
   }
 
   /** The one button of the heading that matters now. @param {Record<string, number>} counts @param {string[]} interrupted @param {Trial | undefined} best */
@@ -182,13 +173,13 @@ export function pane(frame) {
 
   function drawTools() {
     const counts = logic.tally(known.rows.values());
-    refill(choices, ...choiceTools());
-    if (narrow()) return refill(chips, statusMenu(counts));
+    dom.refill(choices, ...choiceTools());
+    if (narrow()) return dom.refill(chips, statusMenu(counts));
     const all = dom.make("button", chip("All", known.rows.size, [], state.filter.statuses.length === 0), "All ", format.whole(known.rows.size));
     const others = Object.keys(format.STATUS).filter((status) => counts[status] || state.filter.statuses.includes(status)).map((status) =>
       dom.make("button", chip(status, counts[status], [status], state.filter.statuses.includes(status)),
         dom.make("span", { class: `nb-is-${status}` }, dom.icon(/** @type {any} */ (status))), ` ${/** @type {any} */ (format.STATUS)[status]} ${format.whole(counts[status] ?? 0)}`));
-    refill(chips, all, ...others);
+    dom.refill(chips, all, ...others);
   }
 
   /** The chips as a menu, where there is no room. @param {Record<string, number>} counts */
@@ -302,6 +293,7 @@ export function pane(frame) {
   function open(id) {
     pictures.detail(id);
     showSplit();
+    if (split.dataset.shows === "detail") pictures.enter();
     redraw();
   }
 
@@ -338,7 +330,8 @@ export function pane(frame) {
   }
 
   function escape() {
-    if (pictures.close()) return showSplit(), redraw(), true;
+    const id = pictures.detailed();
+    if (pictures.close()) return showSplit(), redraw(), table().goto(id), true;
     if (deeds.filtered()) return filter(ALL), true;
     if (table().selected.size) return table().select([]), true;
     return false;
@@ -366,6 +359,7 @@ export function pane(frame) {
       redraw();
     },
     repaint: () => pictures.repaint(),
+    standing: () => redraw(),
     menu: () => [],
     close() {
       cancelAnimationFrame(due);

@@ -1,0 +1,317 @@
+"""The panel in Chromium, on a page without Jupyter, with a kernel that is none."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import re
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+
+ROOT = Path(__file__).parents[2]
+PARTS = ",".join(
+    sorted(path.name for path in (ROOT / "nbckpt" / "notebook" / "widget" / "front").glob("*.js"))
+)
+WIDTHS = [480, 720, 1100, 1800, 2560]
+SENT = "kernel.sent.filter((message) => message.kind === 'act' && !message.options.dry)"
+
+pytestmark = pytest.mark.browser
+
+
+class Files(http.server.SimpleHTTPRequestHandler):
+    """The files of the repository."""
+
+    extensions_map = {
+        **http.server.SimpleHTTPRequestHandler.extensions_map,
+        ".js": "text/javascript",
+        ".mjs": "text/javascript",
+    }
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Files, directory=str(ROOT)))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/tests/front/page.html"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    if path is None:
+        pytest.fail("Chromium is not installed: apt-get install chromium fonts-dejavu-core")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(chromium: Browser) -> Iterator[Page]:
+    page = chromium.new_page(viewport={"width": 1232, "height": 760})
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
+    yield page
+    page.close()
+    assert errors == []
+
+
+def opened(page: Page, address: str, *, width: int = 1200, **options: object) -> Locator:
+    page.set_viewport_size({"width": width + 32, "height": 760})
+    page.goto(f"{address}?{urlencode({'parts': PARTS, **options})}")
+    panel = page.locator(".nbckpt")
+    expect(page.locator("body[data-ready]")).to_have_count(1)
+    return panel
+
+
+def names(panel: Locator) -> Locator:
+    return panel.locator(".nb-rows .nb-name")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_first_screen_answers_which_is_best(page: Page, address: str, width: int) -> None:
+    panel = opened(page, address, width=width)
+    expect(panel.locator(".nb-heading")).to_contain_text("t52, loss 0.1602")
+    expect(panel.locator(".nb-heading")).to_contain_text("lr 0.0129, width 256, depth 1, rmsprop")
+    expect(names(panel).first).to_have_text("t52")
+    expect(panel.get_by_label("best", exact=True)).to_have_count(1)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_nothing_is_cut_off_or_higher_than_640_px(page: Page, address: str, width: int) -> None:
+    panel = opened(page, address, width=width)
+    expect(names(panel).first).to_have_text("t52")
+    assert panel.bounding_box()["height"] <= 640
+    beyond = """(root) => [...root.querySelectorAll("button, input, select, .nb-answer")]
+        .filter((one) => !one.closest(".nb-grid") && one.getBoundingClientRect().width)
+        .filter((one) => one.getBoundingClientRect().right > root.getBoundingClientRect().right)
+        .map((one) => one.textContent)"""
+    assert panel.evaluate(beyond) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_a_header_sorts_and_failed_trials_stay_last(page: Page, address: str) -> None:
+    panel = opened(page, address)
+    header = panel.get_by_role("columnheader", name="lr")
+    header.click()
+    expect(header).to_have_attribute("aria-sort", "ascending")
+    header.click()
+    expect(header).to_have_attribute("aria-sort", "descending")
+    panel.locator(".nb-rows .nb-cell").first.click()
+    page.keyboard.press("Control+End")
+    expect(panel.locator(".nb-row.nb-here")).to_contain_text("Failed")
+
+
+def test_chips_and_words_filter_and_are_cleared(page: Page, address: str) -> None:
+    panel = opened(page, address)
+    panel.get_by_role("button", name="Failed 5").click()
+    expect(panel.get_by_role("grid")).to_have_attribute("aria-rowcount", "6")
+    panel.get_by_label("Find trials").fill("memory")
+    expect(names(panel)).to_have_text(["t19"])
+    panel.get_by_role("button", name="Clear filters").click()
+    expect(panel.get_by_role("grid")).to_have_attribute("aria-rowcount", "61")
+
+
+def test_a_selection_brings_its_deeds_and_stop_asks(page: Page, address: str) -> None:
+    panel = opened(page, address)
+    panel.get_by_label("Find trials").fill("t57")
+    panel.locator(".nb-check").first.click()
+    panel.get_by_role("button", name="Pause", exact=True).click()
+    expect(panel.locator(".nb-message")).to_contain_text("Done: pause t57.")
+    panel.get_by_role("button", name="Stop…").click()
+    expect(panel.locator(".nb-confirm-text")).to_contain_text("stop t57?")
+    assert page.evaluate(f"{SENT}.map((message) => message.verb)") == ["pause"]
+    panel.get_by_role("button", name="stop 1").click()
+    expect(panel.locator(".nb-message")).to_contain_text("Done: stop t57.")
+    assert page.evaluate(f"{SENT}.map((message) => message.ids)") == [["t57"], ["t57"]]
+
+
+def test_a_deed_that_waits_for_the_kernel_is_cancelled(page: Page, address: str) -> None:
+    panel = opened(page, address)
+    expect(panel.locator(".nb-state")).to_have_text("● Live")
+    page.evaluate("kernel.silent = true")
+    panel.get_by_role("button", name="Pause all").click()
+    expect(panel.locator(".nb-state")).to_contain_text("Waiting for the kernel…")
+    panel.get_by_role("button", name="Cancel").click()
+    page.evaluate("kernel.silent = false")
+    panel.get_by_role("columnheader", name="lr").click()
+    assert page.evaluate(f"{SENT}.length") == 0
+
+
+def test_when_the_kernel_has_gone_looking_goes_on(page: Page, address: str) -> None:
+    panel = opened(page, address)
+    expect(names(panel).first).to_have_text("t52")
+    page.evaluate("model.end()")
+    expect(panel.locator(".nb-state")).to_contain_text("Run this cell again for buttons.")
+    expect(panel.get_by_role("button", name="Pause all")).to_have_attribute("aria-disabled", "true")
+    panel.get_by_role("columnheader", name="loss").click()
+    expect(panel.get_by_role("columnheader", name="loss")).to_have_attribute("aria-sort", "descending")
+
+
+def test_hover_shows_five_lines_and_lights_the_row(page: Page, address: str) -> None:
+    panel = opened(page, address)
+    chart = panel.locator(".u-over")
+    box = chart.bounding_box()
+    chart.hover(position={"x": box["width"] * 0.9, "y": box["height"] * 0.97})
+    expect(panel.locator(".nb-tip-row")).to_have_count(5)
+    expect(panel.locator(".nb-tip")).to_contain_text("+55 more")
+    expect(panel.locator(".nb-row.nb-lit")).to_have_count(1)
+
+
+def test_a_drag_zooms_and_a_double_click_goes_back(page: Page, address: str) -> None:
+    panel = opened(page, address)
+    box = panel.locator(".u-over").bounding_box()
+    page.mouse.move(box["x"] + 100, box["y"] + 100)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 200, box["y"] + 100, steps=4)
+    page.mouse.up()
+    back = panel.get_by_role("button", name="Whole range")
+    expect(back).to_be_visible()
+    panel.locator(".u-over").dblclick()
+    expect(back).to_have_count(0)
+
+
+def test_curves_are_a_table_too(page: Page, address: str) -> None:
+    panel = opened(page, address)
+    panel.get_by_role("button", name="Show as table").click()
+    expect(panel.locator(".nb-plot-table tbody tr")).to_have_count(5)
+    expect(panel.locator(".nb-plot-table tbody")).to_contain_text("0.1602")
+
+
+def test_dragging_on_a_setting_filters_the_table(page: Page, address: str) -> None:
+    panel = opened(page, address)
+    panel.get_by_role("tab", name="Settings").click()
+    box = panel.locator(".nb-multiple").nth(1).bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.75, box["y"] + 40)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.98, box["y"] + 60, steps=4)
+    page.mouse.up()
+    expect(panel.get_by_role("button", name="Clear filters")).to_be_visible()
+    panel.get_by_role("tab", name="Parallel lines").click()
+    expect(panel.locator(".nb-brush")).to_have_count(1)
+
+
+def test_keys_lead_everywhere_and_never_leave(page: Page, address: str) -> None:
+    panel = opened(page, address)
+    expect(names(panel).first).to_have_text("t52")
+    page.evaluate("globalThis.left = []; document.addEventListener('keydown', (e) => left.push(e.key), true)")
+    panel.get_by_role("tab", name="Trials").focus()
+    for key in ["/", *"lr<0.01", "Escape"]:
+        page.keyboard.press(key)
+    expect(panel.get_by_role("grid")).to_have_attribute("aria-rowcount", "61")
+    for key in ["b"]:
+        panel.get_by_role("tab", name="Trials").focus()
+        page.keyboard.press(key)
+    expect(panel.locator(".nb-here")).to_contain_text("t52")
+    for key in ["d", "d", "ArrowDown", "Space", "Shift+ArrowDown", "c"]:
+        page.keyboard.press(key)
+    expect(panel.locator(".nb-page")).to_contain_text("compare t2, t44")
+    page.keyboard.press("?")
+    expect(panel.get_by_role("dialog")).to_contain_text("go to the best")
+    page.keyboard.press("Escape")
+    expect(panel.get_by_role("dialog")).to_have_count(0)
+    assert page.evaluate("left") == []
+
+
+def test_enter_opens_a_trial_and_escape_goes_back(page: Page, address: str) -> None:
+    panel = opened(page, address, width=900)
+    panel.locator("[data-id=t2] .nb-name").click()
+    page.keyboard.press("Enter")
+    expect(panel.locator(".nb-page h3")).to_have_text("trial t2")
+    page.keyboard.press("Escape")
+    expect(panel.locator(".nb-page")).to_have_count(0)
+
+
+def test_text_of_the_kernel_is_never_markup(page: Page, address: str) -> None:
+    panel = opened(page, address)
+    evil = '<img src=x onerror="globalThis.hurt = 1">'
+    page.evaluate(
+        """(evil) => {
+          const [first] = kernel.all;
+          const settings = { ...first.row.settings, [evil]: evil };
+          const row = { ...first.row, id: evil, settings, error: evil, note: evil, why: evil };
+          const experiments = [{ name: evil, total: 1 }];
+          const summary = { error_groups: [{ text: evil, count: 1 }], failed: 1 };
+          const head = { experiments, summary, experiment: evil, metric: "loss", mode: "min", total: 1 };
+          const names = { metrics: ["loss", evil], settings: [evil], same: { [evil]: evil } };
+          kernel.emit({ kind: "trials", ...head, ...names, from: 0, rows: [row], reset: true });
+          kernel.emit({ kind: "said", text: evil, tone: "error" });
+        }""",
+        evil,
+    )
+    expect(names(panel)).to_have_text([evil])
+    for tab in ("Settings", "Parallel lines", "Compare"):
+        panel.get_by_role("tab", name=tab).click()
+    expect(panel.locator("img")).to_have_count(0)
+    assert page.evaluate("globalThis.hurt === undefined")
+
+
+def test_ten_thousand_trials_are_a_few_rows_in_the_page(page: Page, address: str) -> None:
+    panel = opened(page, address, count=10000)
+    expect(panel.get_by_role("grid")).to_have_attribute("aria-rowcount", "10001")
+    panel.locator(".nb-rows .nb-cell").first.click()
+    page.keyboard.press("Control+End")
+    expect(panel.locator(".nb-here")).to_have_attribute("aria-rowindex", "10001")
+    assert page.evaluate("document.querySelectorAll('.nb-rows .nb-row').length") < 60
+
+
+def test_the_small_table_shows_progress_and_pauses_all(page: Page, address: str) -> None:
+    panel = opened(page, address, form="live", width=830)
+    expect(panel.locator(".nb-heading")).to_contain_text("3 running, 52 done, 5 failed")
+    assert panel.bounding_box()["height"] <= 400
+    panel.get_by_role("button", name="Pause all").click()
+    expect(panel.locator(".nb-message")).to_contain_text("Done: pause all.")
+    page.evaluate("kernel.step()")
+    expect(names(panel).first).to_have_text("t52")
+
+
+def test_without_experiments_it_says_what_to_do_first(page: Page, address: str) -> None:
+    panel = opened(page, address, empty=1)
+    expect(panel).to_contain_text("No experiments yet.")
+
+
+def test_a_panel_that_ends_leaves_nothing(page: Page, address: str) -> None:
+    panel = opened(page, address)
+    expect(names(panel).first).to_have_text("t52")
+    page.evaluate("stop.abort()")
+    expect(panel).to_have_count(0)
+    expect(page.locator("#place > *")).to_have_count(0)
+
+
+@pytest.mark.parametrize("look", ["light", "dark", "contrast"])
+@pytest.mark.parametrize("tab", ["Curves", "Settings", "Parallel lines", "Compare"])
+def test_axe_finds_nothing_in_any_picture(page: Page, address: str, tab: str, look: str) -> None:
+    if look == "contrast":
+        page.emulate_media(forced_colors="active")
+    panel = opened(page, address, **({"dark": 1} if look == "dark" else {}))
+    panel.get_by_label("Find trials").fill("lr>0")
+    panel.locator(".nb-check").nth(1).click()
+    panel.get_by_role("tab", name=tab).click()
+    expect(panel.get_by_role("tab", name=tab)).to_have_attribute("aria-selected", "true")
+    results = Axe().run(page, ".nbckpt")
+    assert not results.violations_count, results.generate_report()
+
+
+def test_the_theme_changes_the_lines(page: Page, address: str) -> None:
+    panel = opened(page, address)
+    expect(panel.locator("canvas")).to_have_count(1)
+    drawn = "document.querySelector('.nbckpt canvas').toDataURL()"
+    before = page.evaluate(drawn)
+    page.evaluate("document.body.dataset.jpThemeLight = 'false'")
+    page.wait_for_function(f"(before) => {drawn} !== before", arg=before)
+    expect(panel).to_have_css("background-color", re.compile(r"rgb\(17, 17, 17\)"))
