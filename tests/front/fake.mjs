@@ -118,7 +118,11 @@ export function fake({ count = 60, form = "panel", parts = [], empty = false, si
     emit({ ...head(all, "loss"), from: 0, rows: running.map((trial) => trial.row), reset: false });
     emit({ kind: "points", experiment: "tune", metric: "loss", ids, lengths: running.map((trial) => trial.y.length), reset: false }, [joined(running, "x"), joined(running, "seconds"), joined(running, "y")]);
   };
-  const detail = ({ n, of, ids }) => ({ kind: "detail", n, html: `<h3>${of} ${ids.join(", ")}</h3><p>A page of the kernel.</p><table><tr><th>lr</th><td>0.0129</td></tr></table>`, data: {} });
+  const page = (of, ids, more = "") => `<h3>${of} ${ids.join(", ")}</h3><p>A page of the kernel.${more}</p><table><tr><th>lr</th><td>0.0129</td></tr></table>`;
+  const detail = ({ n, of, ids, options }) => ({
+    kind: "detail", n, html: page(of, ids),
+    data: of === "media" ? { pages: Object.fromEntries(ids.map((id) => [id, page(of, [id], ` Step ${options.step}.`)])) } : { media: ids[0] === "t52" ? { sample: [20, 40, 60] } : {} },
+  });
   const acted = ({ n, verb, ids, options }) => {
     const doing = `${verb} ${ids.join(", ") || "all"}`;
     return options?.dry

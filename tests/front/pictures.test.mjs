@@ -3,11 +3,13 @@ import { test } from "node:test";
 
 import * as axes from "../../nbckpt/notebook/widget/front/axes.js";
 import { chosenColumns, direction } from "../../nbckpt/notebook/widget/front/columns.js";
+import { difference, differences } from "../../nbckpt/notebook/widget/front/compare.js";
 import { hindrance } from "../../nbckpt/notebook/widget/front/deeds.js";
 import { experiment } from "../../nbckpt/notebook/widget/front/experiment.js";
 import * as format from "../../nbckpt/notebook/widget/front/format.js";
 import { progressText, settingsText } from "../../nbckpt/notebook/widget/front/heading.js";
 import { course, placing } from "../../nbckpt/notebook/widget/front/ink.js";
+import { stepsOf } from "../../nbckpt/notebook/widget/front/media.js";
 import * as rows from "../../nbckpt/notebook/widget/front/rows.js";
 import * as series from "../../nbckpt/notebook/widget/front/series.js";
 import { fake } from "./fake.mjs";
@@ -118,4 +120,16 @@ test("what the kernel sends is joined, and what belongs to another metric is lef
   assert.equal(rows.bestOf(store.known.rows.values(), "loss", "min").id, "t52");
   assert.equal(store.known.lines.get("t52").y.length, 100);
   assert.equal(store.take({ kind: "sparks", experiment: "tune", metric: "accuracy", ids: [], lengths: [] }, [new DataView(new ArrayBuffer(0))]), "");
+});
+
+test("a comparison shows what differs first, and the difference to the first", () => {
+  const trial = (id, settings) => ({ id, n: 1, status: "done", settings, metrics: {} });
+  const { differ, same } = differences([trial("a", { lr: 1, width: 4, batch: 8 }), trial("b", { lr: 2, width: 4, batch: 8 })], ["lr", "width"]);
+  assert.deepEqual([differ.map((row) => row.name), same.map((row) => row.name)], [["lr"], ["width", "batch"]]);
+  assert.deepEqual([difference(0.25, 0.2, format), difference(0.1, 0.2, format), difference("nan", 0.2, format)], ["+0.0500", "−0.100", ""]);
+});
+
+test("the steps of media are in order, each once", () => {
+  assert.deepEqual(stepsOf({ image: [40, 20, 40, 100] }, "image"), [20, 40, 100]);
+  assert.deepEqual(stepsOf({}, "image"), []);
 });

@@ -220,7 +220,8 @@ def test_keys_lead_everywhere_and_never_leave(page: Page, address: str) -> None:
     expect(panel.locator(".nb-here")).to_contain_text("t52")
     for key in ["d", "d", "ArrowDown", "Space", "Shift+ArrowDown", "c"]:
         page.keyboard.press(key)
-    expect(panel.locator(".nb-page")).to_contain_text("compare t2, t44")
+    expect(panel.locator(".nb-compare thead")).to_have_text("Namet2t44")
+    expect(panel.locator(".nb-compare tbody")).to_contain_text("adamw")
     page.keyboard.press("?")
     expect(panel.get_by_role("dialog")).to_contain_text("go to the best")
     page.keyboard.press("Escape")
@@ -235,6 +236,17 @@ def test_enter_opens_a_trial_and_escape_goes_back(page: Page, address: str) -> N
     expect(panel.locator(".nb-page h3")).to_have_text("trial t2")
     page.keyboard.press("Escape")
     expect(panel.locator(".nb-page")).to_have_count(0)
+
+
+def test_media_of_two_trials_go_through_their_steps(page: Page, address: str) -> None:
+    panel = opened(page, address)
+    panel.locator(".nb-check").first.click()
+    panel.locator(".nb-check").nth(1).click()
+    panel.get_by_role("button", name="Compare", exact=True).click()
+    expect(panel.locator(".nb-medium")).to_contain_text(["Step 60.", "Step 60."])
+    panel.get_by_label("Step").focus()
+    page.keyboard.press("Home")
+    expect(panel.locator(".nb-medium")).to_contain_text(["Step 20.", "Step 20."])
 
 
 def test_text_of_the_kernel_is_never_markup(page: Page, address: str) -> None:

@@ -65,6 +65,7 @@
  * @property {typeof import("./curves.js")} curves
  * @property {typeof import("./ink.js")} ink
  * @property {typeof import("./axes.js")} axes
+ * @property {typeof import("./media.js")} media
  * @property {typeof import("./brushing.js")} brushing
  */
 

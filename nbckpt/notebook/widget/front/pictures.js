@@ -16,7 +16,6 @@
  */
 
 const TABS = /** @type {[string, string][]} */ ([["curves", "Curves"], ["settings", "Settings"], ["parallel", "Parallel lines"], ["compare", "Compare"]]);
-const MOST_COMPARED = 6;
 
 /**
  * Fill an element with the picture that is chosen.
@@ -25,7 +24,7 @@ const MOST_COMPARED = 6;
 export function pictures(frame, element, beside) {
   const { dom, parts } = frame;
   const kept = frame.choices("trials");
-  const state = { tab: String(kept.tab ?? "curves"), shown: /** @type {string | null} */ (null), compared: /** @type {string[]} */ ([]) };
+  const state = { tab: String(kept.tab ?? "curves"), shown: /** @type {string | null} */ (null) };
   const tabs = dom.make("div", { class: "nb-picture-tabs", role: "tablist", "aria-label": "Pictures" });
   const tools = dom.make("div", { class: "nb-picture-tools" });
   const bar = dom.make("div", { class: "nb-picture-bar" }, tabs, tools);
@@ -33,7 +32,7 @@ export function pictures(frame, element, beside) {
   element.append(bar, body);
   /** @type {Record<string, any>} */
   const made = {};
-  const known = (/** @type {[string, string]} */ [name]) => name === "compare" || parts[name];
+  const known = (/** @type {[string, string]} */ [name]) => Boolean(parts[name]);
 
   /** @param {string} name */
   const picture = (name) => (made[name] ??= parts[name]?.picture(frame, beside, tools));
@@ -55,13 +54,10 @@ export function pictures(frame, element, beside) {
     draw();
   }
 
-  let page = "";
   function draw() {
     if (state.shown !== null) return;
     if (!element.contains(bar)) element.replaceChildren(bar, body);
     drawTabs();
-    if (state.tab === "compare") return drawCompared();
-    page = "";
     const now = picture(state.tab);
     if (!now) return;
     if (body.firstChild !== now.element) {
@@ -71,28 +67,17 @@ export function pictures(frame, element, beside) {
     now.draw();
   }
 
-  /** The kernel writes the comparison; it is asked again only when the trials are others. */
-  function drawCompared() {
-    const chosen = beside.selected();
-    const ids = (chosen.length > 1 ? chosen : state.compared).slice(0, MOST_COMPARED);
-    if (ids.length < 2) {
-      page = "";
-      return body.replaceChildren(dom.make("p", { class: "nb-empty nb-quiet-text", text: "Select two to six trials to compare them." }));
-    }
-    const asked = `compare ${ids.join(" ")}`;
-    if (page === asked) return;
-    page = asked;
-    void load(body, "compare", ids, () => page === asked);
-  }
-
-  /** @param {HTMLElement} place @param {string} of @param {string[]} ids @param {() => boolean} still */
-  async function load(place, of, ids, still) {
-    place.replaceChildren(dom.make("p", { class: "nb-empty nb-quiet-text", text: frame.live() ? "Loading…" : `Not loaded: ${frame.why()}` }));
-    const answer = await frame.ask(of, ids, { experiment: beside.known.name });
-    if (!still() || !answer) return;
-    const shown = dom.make("div", { class: "nb-page", tabindex: 0, role: "group", "aria-label": ids.join(", ") });
+  /** Load the page of a trial, and its media. @param {HTMLElement} place @param {string} id */
+  async function load(place, id) {
+    const said = (/** @type {string} */ text) => place.replaceChildren(dom.make("p", { class: "nb-empty nb-quiet-text", text }));
+    said(frame.live() ? "Loading…" : `Not loaded: ${frame.why()}`);
+    const experiment = beside.known.name;
+    const answer = await frame.ask("trial", [id], { experiment });
+    if (state.shown !== id || !answer) return;
+    if (answer.ok === false) return said(String(answer.text));
+    const shown = dom.make("div", { class: "nb-page", tabindex: 0, role: "group", "aria-label": id });
     dom.page(shown, String(answer.html ?? ""));
-    place.replaceChildren(shown);
+    place.replaceChildren(shown, ...parts.media.strip(frame, { ids: [id], media: answer.data?.media ?? {}, experiment }));
   }
 
   /** Show one trial over the pictures. @param {string} id */
@@ -101,7 +86,7 @@ export function pictures(frame, element, beside) {
     const back = dom.button({ label: "Back", icon: "left", quiet: true, run: () => { close(); beside.layout(); beside.back(); } });
     const content = dom.make("div", { class: "nb-picture" });
     element.replaceChildren(dom.make("div", { class: "nb-picture-bar" }, back, dom.make("strong", { text: id })), content);
-    void load(content, "trial", [id], () => state.shown === id);
+    void load(content, id);
   }
 
   /** @returns {boolean} whether a detail was open */
@@ -130,7 +115,7 @@ export function pictures(frame, element, beside) {
     enter: () => /** @type {HTMLElement | null} */ (element.querySelector("button"))?.focus({ preventScroll: true }),
     /** @param {string[]} ids */
     compare(ids) {
-      state.compared = ids;
+      picture("compare").compare(ids);
       turn("compare");
     },
     /** @param {string | null} id */

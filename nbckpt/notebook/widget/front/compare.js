@@ -1,0 +1,109 @@
+/**
+ * Two to six trials side by side: the settings that differ, their metrics with the difference to the first, images by step.
+ *
+ * @typedef {import("./rows.js").Trial} Trial
+ * @typedef {{ name: string, values: import("./rows.js").Value[], differs: boolean }} Row
+ */
+
+const MOST = 6;
+
+/**
+ * The settings of trials, those that differ first. Pure.
+ * @param {Trial[]} trials @param {string[]} important names in their order
+ * @returns {{ differ: Row[], same: Row[] }}
+ */
+export function differences(trials, important) {
+  const names = [...new Set([...important, ...trials.flatMap((trial) => Object.keys(trial.settings ?? {}))])];
+  const rows = names.map((name) => {
+    const values = trials.map((trial) => trial.settings?.[name]);
+    return { name, values, differs: new Set(values.map(String)).size > 1 };
+  });
+  return { differ: rows.filter((row) => row.differs), same: rows.filter((row) => !row.differs && row.values[0] !== undefined) };
+}
+
+/**
+ * How a number differs from the first one: `+0.04`, or "" for what has no difference. Pure.
+ * @param {import("./rows.js").Value} value @param {import("./rows.js").Value} first @param {typeof import("./format.js")} format
+ */
+export function difference(value, first, format) {
+  if (typeof value !== "number" || typeof first !== "number" || value === first) return "";
+  return `${value > first ? "+" : "−"}${format.number(Math.abs(value - first), 3)}`;
+}
+
+/**
+ * The picture.
+ * @param {import("./panel.js").Frame} frame @param {import("./pictures.js").Beside} beside
+ */
+export function picture(frame, beside) {
+  const { dom, format, parts } = frame;
+  const table = dom.make("div", { class: "nb-page nb-compare", tabindex: 0, role: "group", "aria-label": "Comparison" });
+  const images = dom.make("div", {});
+  const element = dom.make("div", { class: "nb-picture" }, table, images);
+  /** @type {string[]} */
+  let pair = [];
+  let asked = "";
+
+  /** The selected ones; if there are fewer than two, those that were asked for. */
+  function trials() {
+    const chosen = beside.selected();
+    const ids = (chosen.length > 1 ? chosen : pair).slice(0, MOST);
+    return /** @type {Trial[]} */ (ids.map((id) => beside.known.rows.get(id)).filter(Boolean));
+  }
+
+  function draw() {
+    const shown = trials();
+    if (shown.length < 2) {
+      asked = "";
+      images.replaceChildren();
+      return dom.fill(table, dom.make("p", { class: "nb-quiet-text", text: "Select two to six trials to compare them." }));
+    }
+    const { differ, same } = differences(shown, beside.known.settings);
+    const head = dom.make("tr", {}, dom.make("th", { scope: "col" }, dom.make("span", { class: "nb-unseen", text: "Name" })), ...shown.map(title));
+    const body = [...differ.map((row) => line(row, settingText(row))), ...beside.known.metrics.map((name) => metric(name, shown)), line({ name: "time", values: [], differs: true }, shown.map((trial) => (trial.seconds == null ? "" : format.duration(trial.seconds))))];
+    const all = { ...beside.known.same, ...Object.fromEntries(same.map((row) => [row.name, row.values[0]])) };
+    dom.fill(table,
+      dom.make("table", {}, dom.make("thead", {}, head), dom.make("tbody", {}, ...body)),
+      Object.keys(all).length > 0 && dom.make("p", { class: "nb-quiet-text", text: `Same in all: ${Object.entries(all).map(([name, value]) => `${name} ${value}`).join(", ")}` }));
+    void drawImages(shown.map((trial) => trial.id));
+  }
+
+  /** @param {Trial} trial */
+  function title(trial) {
+    const slot = beside.slots.get(trial.id);
+    const best = beside.best()?.id === trial.id;
+    return dom.make("th", { scope: "col", style: slot === undefined ? null : `color: var(--nb-line-${slot + 1})` }, trial.id, best && " ", best && dom.icon("star", "best"));
+  }
+
+  /** @param {Row} row */
+  const settingText = ({ values }) => values.map((value) => (typeof value === "number" ? format.number(value, 3) : format.exact(value)));
+
+  /** @param {Row} row @param {string[]} texts @param {string[]} [beneath] */
+  const line = ({ name, values }, texts, beneath = []) =>
+    dom.make("tr", {}, dom.make("th", { scope: "row", text: name }), ...texts.map((text, at) =>
+      dom.make("td", { title: format.exact(values[at]) || null }, text, beneath[at] ? dom.make("span", { class: "nb-quiet-text", text: `  ${beneath[at]}` }) : null)));
+
+  /** @param {string} name @param {Trial[]} shown */
+  function metric(name, shown) {
+    const values = shown.map((trial) => trial.metrics?.[name]);
+    return line({ name, values, differs: true }, values.map(format.numbers(values)), values.map((value) => difference(value, values[0], format)));
+  }
+
+  /** Images are asked for once per choice of trials. @param {string[]} ids */
+  async function drawImages(ids) {
+    const key = ids.join(" ");
+    if (asked === key || !frame.live()) return;
+    asked = key;
+    images.replaceChildren();
+    const answer = await frame.ask("trial", [ids[0]], { experiment: beside.known.name });
+    if (asked !== key || !answer?.data?.media) return;
+    images.replaceChildren(...parts.media.strip(frame, { ids, media: answer.data.media, experiment: beside.known.name }));
+  }
+
+  return {
+    element, draw,
+    /** @param {string[]} ids */
+    compare(ids) {
+      pair = ids;
+    },
+  };
+}
