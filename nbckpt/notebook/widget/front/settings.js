@@ -76,8 +76,8 @@ export function picture(frame, beside) {
   /** @param {string} name @param {Trial[]} able @param {Set<string>} seen @param {Axis} across @param {Axis} upwards */
   function dots(name, able, seen, across, upwards) {
     const best = beside.best()?.id;
-    const inFront = (/** @type {Trial} */ row) => Number(beside.slots.has(row.id)) + Number(seen.has(row.id));
-    return [...able].sort((a, b) => inFront(a) - inFront(b)).map((row) => {
+    const nearness = (/** @type {Trial} */ row) => Number(beside.slots.has(row.id)) + Number(seen.has(row.id));
+    return [...able].sort((a, b) => nearness(a) - nearness(b)).map((row) => {
       const slot = beside.slots.get(row.id);
       const [x, y] = [BOX.left + across.place(row.settings?.[name]) * BOX.width, BOX.top + (1 - upwards.place(value(row))) * BOX.height];
       if (!Number.isFinite(x) || !Number.isFinite(y)) return null;
