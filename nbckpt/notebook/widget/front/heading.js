@@ -79,14 +79,15 @@ export function failures(frame, groups, failed, { show, retry }) {
   );
 }
 
-/** What to do first, when there are no experiments. @param {import("./panel.js").Frame} frame */
-export function empty(frame) {
+/** What to do first, when there are no experiments. @param {import("./panel.js").Frame} frame @param {() => void} setUp */
+export function empty(frame, setUp) {
   const { dom } = frame;
   const line = "%ckpt run train --grid lr=0.1,0.01";
   return dom.make("div", { class: "nb-empty" },
     dom.make("p", {}, dom.make("strong", { text: "No experiments yet." })),
     dom.make("p", { text: "Run a function with many settings, for example:" }),
     dom.make("pre", { text: line }), " ",
-    dom.button({ label: "Copy", icon: "copy", run: () => void navigator.clipboard?.writeText(line).then(() => frame.say("Copied.")) }),
+    dom.button({ label: "Copy", icon: "copy", run: () => void navigator.clipboard?.writeText(line).then(() => frame.say("Copied.")) }), " ",
+    dom.button({ label: "Set up a run…", icon: "add", primary: true, why: frame.why(), run: setUp }),
   );
 }

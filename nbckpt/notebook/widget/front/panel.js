@@ -66,6 +66,7 @@
  * @property {typeof import("./ink.js")} ink
  * @property {typeof import("./axes.js")} axes
  * @property {typeof import("./media.js")} media
+ * @property {typeof import("./tools.js")} tools
  * @property {typeof import("./brushing.js")} brushing
  */
 

@@ -60,20 +60,30 @@ export function pictures(frame, element, beside) {
     drawTabs();
     const now = picture(state.tab);
     if (!now) return;
-    if (body.firstChild !== now.element) {
-      body.replaceChildren(now.element);
-      now.shown?.();
-    }
+    const beneath = frame.width === "very wide" && state.tab === "curves" ? picture("settings") : null;
+    const shown = beneath ? [now.element, beneath.element] : [now.element];
+    if (body.childElementCount !== shown.length || shown.some((one, at) => body.children[at] !== one)) body.replaceChildren(...shown);
     now.draw();
+    beneath?.draw();
   }
 
-  /** Load the page of a trial, and its media. @param {HTMLElement} place @param {string} id */
-  async function load(place, id) {
+  let beheld = "";
+  /** Show the trial with the focus in a column of its own. @param {HTMLElement} place @param {string} id */
+  function behold(place, id) {
+    if (id === beheld || !frame.live()) return;
+    beheld = id;
+    const content = dom.make("div", { class: "nb-picture" });
+    place.replaceChildren(dom.make("div", { class: "nb-picture-bar" }, dom.make("strong", { text: id })), content);
+    void load(content, id, () => beheld === id);
+  }
+
+  /** Load the page of a trial, and its media. @param {HTMLElement} place @param {string} id @param {() => boolean} still whether it is wanted yet */
+  async function load(place, id, still) {
     const said = (/** @type {string} */ text) => place.replaceChildren(dom.make("p", { class: "nb-empty nb-quiet-text", text }));
     said(frame.live() ? "Loading…" : `Not loaded: ${frame.why()}`);
     const experiment = beside.known.name;
     const answer = await frame.ask("trial", [id], { experiment });
-    if (state.shown !== id || !answer) return;
+    if (!still() || !answer) return;
     if (answer.ok === false) return said(String(answer.text));
     const shown = dom.make("div", { class: "nb-page", tabindex: 0, role: "group", "aria-label": id });
     dom.page(shown, String(answer.html ?? ""));
@@ -86,7 +96,7 @@ export function pictures(frame, element, beside) {
     const back = dom.button({ label: "Back", icon: "left", quiet: true, run: () => { close(); beside.layout(); beside.back(); } });
     const content = dom.make("div", { class: "nb-picture" });
     element.replaceChildren(dom.make("div", { class: "nb-picture-bar" }, back, dom.make("strong", { text: id })), content);
-    void load(content, id);
+    void load(content, id, () => state.shown === id);
   }
 
   /** @returns {boolean} whether a detail was open */
@@ -108,7 +118,7 @@ export function pictures(frame, element, beside) {
   });
 
   return {
-    draw, detail, close,
+    draw, detail, close, behold,
     /** The trial that is shown, or "". */
     detailed: () => state.shown ?? "",
     /** Give the focus to the detail, where the list is hidden by it. */

@@ -8,6 +8,7 @@
  */
 
 const BEST = 5;
+const REST_MS = 200;
 const ALL = /** @type {Filter} */ ({ find: "", statuses: [], brushes: {} });
 
 /**
@@ -36,16 +37,21 @@ export function pane(frame) {
 
   const heading = dom.make("div", { class: "nb-heading" });
   const failures = dom.make("div", {});
-  const find = /** @type {HTMLInputElement} */ (dom.make("input", { type: "search", class: "nb-input nb-find", placeholder: "Find…", "aria-label": "Find trials", title: "Words in names, settings, errors; or lr<0.01" }));
-  find.value = state.filter.find;
-  const chips = dom.make("div", { class: "nb-chips", role: "group", "aria-label": "Filter by status" });
-  const choices = dom.make("div", { class: "nb-choices" });
-  const tools = dom.make("div", { class: "nb-tools" }, find, chips, dom.make("span", { class: "nb-gap" }), choices);
+  const tools = parts.tools.tools(frame, {
+    known, state,
+    mode: () => mode(), view: () => view(), showing: () => split.dataset.shows,
+    filter: (change) => filter(change), setMetric: (metric) => setMetric(metric), setMode: (next) => setMode(next),
+    kept() {
+      keep();
+      showSplit();
+      redraw();
+    },
+  });
   const grid = frame.grid({
     label: "Trials", id: (row) => row.id, columns: [], checks: true,
     onSort: (column, more) => sortBy(column, more),
     onSelect: () => redraw(true),
-    onFocus: (row) => pictures.focus(row.id),
+    onFocus: (row) => behold(row.id),
     onOpen: (row) => open(row.id),
     onHover: (row) => pictures.hover(row?.id ?? null),
     attributes: (row) => ({ class: `nb-trial nb-trial-${row.status}` }),
@@ -56,6 +62,7 @@ export function pane(frame) {
   });
   const list = dom.make("div", { class: "nb-list" });
   const detail = dom.make("div", { class: "nb-detail" });
+  const aside = dom.make("div", { class: "nb-detail nb-aside" });
   const split = dom.make("div", { class: "nb-split" }, list, detail);
   const element = dom.make("div", {});
   const pictures = parts.pictures.pictures(frame, detail, {
@@ -88,6 +95,16 @@ export function pane(frame) {
     chosen: state.columns,
   });
 
+  let focused = "";
+  let pause = /** @type {ReturnType<typeof setTimeout> | undefined} */ (undefined);
+  /** @param {string} id */
+  function behold(id) {
+    focused = id;
+    pictures.focus(id);
+    clearTimeout(pause);
+    pause = setTimeout(drawAside, REST_MS);
+  }
+
   let due = 0;
   /** @param {boolean} [selection] only the selection has changed */
   function redraw(selection = false) {
@@ -102,22 +119,31 @@ export function pane(frame) {
   function drawAll() {
     if (!known.heard) return;
     if (!known.rows.size && !known.experiments.length) return showEmpty();
-    if (!element.contains(split)) element.replaceChildren(heading, failures, tools, split);
+    if (!element.contains(split)) element.replaceChildren(heading, failures, tools.element, split);
     frame.tall(true);
     drawHeading();
-    drawTools();
+    tools.draw();
     const sorted = logic.order([...known.rows.values()].filter((row) => logic.passes(row, state.filter)), sort());
     visible = held() ? logic.hold(sorted, visible.map((row) => row.id)) : sorted;
     orderAsked = false;
     colours();
     drawTable();
     pictures.draw();
+    drawAside();
     frame.changed();
+  }
+
+  /** Where there is room, the trial with the focus has a column of its own; before that, the best. */
+  function drawAside() {
+    const roomy = frame.width === "very wide";
+    if (roomy !== split.contains(aside)) roomy ? split.append(aside) : aside.remove();
+    const id = focused || bestRow()?.id;
+    if (roomy && id && known.rows.has(id)) pictures.behold(aside, id);
   }
 
   function showEmpty() {
     frame.tall(false);
-    element.replaceChildren(parts.heading.empty(frame));
+    element.replaceChildren(parts.heading.empty(frame, () => void setUp()));
   }
 
   /** The selected ones have colours; if there are none, the best few. */
@@ -171,78 +197,11 @@ export function pane(frame) {
     });
   }
 
-  function drawTools() {
-    const counts = logic.tally(known.rows.values());
-    dom.refill(choices, ...choiceTools());
-    if (narrow()) return dom.refill(chips, statusMenu(counts));
-    const all = dom.make("button", chip("All", known.rows.size, [], state.filter.statuses.length === 0), "All ", format.whole(known.rows.size));
-    const others = Object.keys(format.STATUS).filter((status) => counts[status] || state.filter.statuses.includes(status)).map((status) =>
-      dom.make("button", chip(status, counts[status], [status], state.filter.statuses.includes(status)),
-        dom.make("span", { class: `nb-is-${status}` }, dom.icon(/** @type {any} */ (status))), ` ${/** @type {any} */ (format.STATUS)[status]} ${format.whole(counts[status] ?? 0)}`));
-    dom.refill(chips, all, ...others);
-  }
-
-  /** The chips as a menu, where there is no room. @param {Record<string, number>} counts */
-  function statusMenu(counts) {
-    const options = Object.keys(format.STATUS).filter((status) => counts[status]).map((status) => ({ value: status, text: `${/** @type {any} */ (format.STATUS)[status]} ${format.whole(counts[status])}` }));
-    return dom.select("Status", [{ value: "", text: `All ${format.whole(known.rows.size)}` }, ...options], state.filter.statuses[0] ?? "", (status) => filter({ statuses: status ? [status] : [] }));
-  }
-
-  /** @param {string} id @param {number} _count @param {string[]} statuses @param {boolean} on */
-  const chip = (id, _count, statuses, on) => ({
-    type: "button", class: "nb-chip", "aria-pressed": String(on), "data-action": `chip-${id}`,
-    on: { click: (/** @type {MouseEvent} */ event) => filter({ statuses: event.shiftKey && statuses.length ? toggled(statuses[0]) : on ? [] : statuses }) },
-  });
-  /** @param {string} status */
-  const toggled = (status) => (state.filter.statuses.includes(status) ? state.filter.statuses.filter((each) => each !== status) : [...state.filter.statuses, status]);
-
-  function choiceTools() {
-    const made = [];
-    if (known.metrics.length > 1) made.push(dom.select("Metric", known.metrics, known.metric, setMetric));
-    else if (known.metric) made.push(dom.make("span", { text: known.metric }));
-    if (known.metric) {
-      const words = mode() === "max" ? "highest is best" : "lowest is best";
-      made.push(dom.button({ label: known.guess && !state.mode ? `${words}?` : words, icon: "swap", quiet: true, bare: narrow(), id: "mode", title: "Turn the direction round", run: () => setMode(mode() === "max" ? "min" : "max") }));
-    }
-    if (!narrow()) {
-      const menu = dom.button({ label: "Columns", icon: "columns", quiet: true, id: "columns", run: () => frame.menu(menu, columnMenu()) });
-      made.push(menu);
-    }
-    if (frame.width === "narrow" || frame.width === "medium") made.push(stops());
-    return made;
-  }
-
-  /** List, both or picture, where they stand one above the other. */
-  function stops() {
-    const each = narrow() ? ["list", "detail"] : ["list", "both", "detail"];
-    const words = /** @type {Record<string, string>} */ ({ list: "List", both: "Both", detail: "Picture" });
-    return dom.make("span", { class: "nb-stops", role: "group", "aria-label": "What is shown" }, ...each.map((name) =>
-      dom.make("button", { type: "button", class: "nb-chip", "aria-pressed": String(split.dataset.shows === name || (name === "both" && !split.dataset.shows)), "data-action": `stop-${name}`, text: words[name],
-        on: { click: () => { state.shows = name; keep(); showSplit(); redraw(); } } })));
-  }
-
   function showSplit() {
     const shows = pictures.detailed() && frame.width !== "wide" && frame.width !== "very wide" ? "detail" : state.shows;
     if (frame.width === "narrow") split.dataset.shows = shows === "both" ? "list" : shows;
     else if (frame.width === "medium" && shows !== "both") split.dataset.shows = shows;
     else delete split.dataset.shows;
-  }
-
-  /** @returns {Action[]} */
-  function columnMenu() {
-    const { allColumns, chosenColumns, title } = parts.columns;
-    return allColumns(view()).filter((/** @type {string} */ id) => id !== "id").map((/** @type {string} */ id) => ({
-      label: title(id), checked: chosenColumns(view()).includes(id), run: () => toggleColumn(id),
-    }));
-  }
-
-  /** @param {string} id */
-  function toggleColumn(id) {
-    const on = parts.columns.chosenColumns(view()).includes(id);
-    const without = (/** @type {string[]} */ names) => names.filter((name) => name !== id);
-    state.columns = { hidden: on ? [...without(state.columns.hidden), id] : without(state.columns.hidden), shown: on ? without(state.columns.shown) : [...without(state.columns.shown), id] };
-    keep();
-    redraw();
   }
 
   /** @param {string} metric */
@@ -276,7 +235,6 @@ export function pane(frame) {
     state.filter = { ...state.filter, ...change };
     orderAsked = true;
     frame.store("filter", "trials", state.filter);
-    if (find.value !== state.filter.find) find.value = state.filter.find;
     redraw();
   }
 
@@ -316,9 +274,25 @@ export function pane(frame) {
     if (text !== null) await act("note", [id], { text });
   }
 
+  async function setUp() {
+    const line = await frame.field({ text: "Function and settings", value: "train --grid lr=0.1,0.01", button: "Run" });
+    if (line !== null && line.trim()) await frame.act("run", [], { line });
+  }
+
+  let told = "";
+  /** Say that another trial is the best now. Screen readers hear it too. */
+  function tellBest() {
+    const best = bestRow();
+    const now = best ? `${known.name} ${known.metric} ${mode()} ${best.id}` : "";
+    const before = told;
+    told = now;
+    if (!best || !before || now === before || before.slice(0, before.lastIndexOf(" ")) !== now.slice(0, now.lastIndexOf(" "))) return;
+    frame.say(`New best: ${best.id}, ${known.metric} ${format.number(best.metrics[known.metric])}`);
+  }
+
   /** @param {string} name */
   function key(name) {
-    if (name === "find") return find.focus(), true;
+    if (name === "find") return tools.find(), true;
     if (name === "best") return table().goto(bestRow()?.id ?? ""), true;
     if (name === "escape") return escape();
     if (name === "metric+" || name === "metric-") {
@@ -337,8 +311,6 @@ export function pane(frame) {
     return false;
   }
 
-  find.addEventListener("input", () => filter({ find: find.value }));
-
   return {
     id: "trials", title: "Trials", element,
     count: () => (known.heard && known.total ? format.whole(known.total) : ""),
@@ -346,6 +318,7 @@ export function pane(frame) {
     message(message, buffers) {
       const changed = store.take(message, buffers);
       if (changed === "rows") redraw();
+      if (changed === "rows" && message.kind === "trials") tellBest();
       if (changed === "lines") pictures.draw();
     },
     actions: () => (known.rows.size ? deeds.actions() : []),
@@ -360,9 +333,10 @@ export function pane(frame) {
     },
     repaint: () => pictures.repaint(),
     standing: () => redraw(),
-    menu: () => [],
+    menu: () => [{ label: "Set up a run…", icon: "add", why: frame.why(), run: () => void setUp() }],
     close() {
       cancelAnimationFrame(due);
+      clearTimeout(pause);
       pictures.close();
     },
   };

@@ -1,0 +1,101 @@
+/**
+ * The line of tools above the trials: find, filter by status, metric and its direction, columns.
+ *
+ * @typedef {import("./rows.js").Filter} Filter
+ * @typedef {import("./panel.js").Action} Action
+ * @typedef {object} Toolbox what the tools show and change
+ * @property {ReturnType<typeof import("./experiment.js").experiment>["known"]} known
+ * @property {{ filter: Filter, mode: import("./rows.js").Mode | null, columns: { hidden: string[], shown: string[] }, shows: string }} state
+ * @property {() => import("./rows.js").Mode} mode
+ * @property {() => import("./columns.js").View} view
+ * @property {() => string | undefined} showing
+ * @property {(change: Partial<Filter>) => void} filter
+ * @property {(metric: string) => void} setMetric
+ * @property {(mode: import("./rows.js").Mode) => void} setMode
+ * @property {() => void} kept the state has changed: keep it, and draw
+ */
+
+/**
+ * Make the tools.
+ * @param {import("./panel.js").Frame} frame @param {Toolbox} pane
+ */
+export function tools(frame, pane) {
+  const { dom, format, parts } = frame;
+  const { rows: logic } = parts;
+  const { known, state } = pane;
+  const find = dom.make("input", { type: "search", class: "nb-input nb-find", placeholder: "Find…", "aria-label": "Find trials", title: "Words in names, settings, errors; or lr<0.01" });
+  find.addEventListener("input", () => pane.filter({ find: find.value }));
+  const chips = dom.make("div", { class: "nb-chips", role: "group", "aria-label": "Filter by status" });
+  const choices = dom.make("div", { class: "nb-choices" });
+  const element = dom.make("div", { class: "nb-tools" }, find, chips, dom.make("span", { class: "nb-gap" }), choices);
+  const narrow = () => frame.width === "narrow";
+
+  function drawTools() {
+    const counts = logic.tally(known.rows.values());
+    if (find.value !== state.filter.find) find.value = state.filter.find;
+    dom.refill(choices, ...choiceTools());
+    if (narrow()) return dom.refill(chips, statusMenu(counts));
+    const all = dom.make("button", chip("All", known.rows.size, [], state.filter.statuses.length === 0), "All ", format.whole(known.rows.size));
+    const others = Object.keys(format.STATUS).filter((status) => counts[status] || state.filter.statuses.includes(status)).map((status) =>
+      dom.make("button", chip(status, counts[status], [status], state.filter.statuses.includes(status)),
+        dom.make("span", { class: `nb-is-${status}` }, dom.icon(/** @type {any} */ (status))), ` ${/** @type {any} */ (format.STATUS)[status]} ${format.whole(counts[status] ?? 0)}`));
+    dom.refill(chips, all, ...others);
+  }
+
+  /** The chips as a menu, where there is no room. @param {Record<string, number>} counts */
+  function statusMenu(counts) {
+    const options = Object.keys(format.STATUS).filter((status) => counts[status]).map((status) => ({ value: status, text: `${/** @type {any} */ (format.STATUS)[status]} ${format.whole(counts[status])}` }));
+    return dom.select("Status", [{ value: "", text: `All ${format.whole(known.rows.size)}` }, ...options], state.filter.statuses[0] ?? "", (status) => pane.filter({ statuses: status ? [status] : [] }));
+  }
+
+  /** @param {string} id @param {number} _count @param {string[]} statuses @param {boolean} on */
+  const chip = (id, _count, statuses, on) => ({
+    type: "button", class: "nb-chip", "aria-pressed": String(on), "data-action": `chip-${id}`,
+    on: { click: (/** @type {MouseEvent} */ event) => pane.filter({ statuses: event.shiftKey && statuses.length ? toggled(statuses[0]) : on ? [] : statuses }) },
+  });
+  /** @param {string} status */
+  const toggled = (status) => (state.filter.statuses.includes(status) ? state.filter.statuses.filter((each) => each !== status) : [...state.filter.statuses, status]);
+
+  function choiceTools() {
+    const made = [];
+    if (known.metrics.length > 1) made.push(dom.select("Metric", known.metrics, known.metric, pane.setMetric));
+    else if (known.metric) made.push(dom.make("span", { text: known.metric }));
+    if (known.metric) {
+      const words = pane.mode() === "max" ? "highest is best" : "lowest is best";
+      made.push(dom.button({ label: known.guess && !state.mode ? `${words}?` : words, icon: "swap", quiet: true, bare: narrow(), id: "mode", title: "Turn the direction round", run: () => pane.setMode(pane.mode() === "max" ? "min" : "max") }));
+    }
+    if (!narrow()) {
+      const menu = dom.button({ label: "Columns", icon: "columns", quiet: true, id: "columns", run: () => frame.menu(menu, columnMenu()) });
+      made.push(menu);
+    }
+    if (frame.width === "narrow" || frame.width === "medium") made.push(stops());
+    return made;
+  }
+
+  /** List, both or picture, where they stand one above the other. */
+  function stops() {
+    const each = narrow() ? ["list", "detail"] : ["list", "both", "detail"];
+    const words = /** @type {Record<string, string>} */ ({ list: "List", both: "Both", detail: "Picture" });
+    return dom.make("span", { class: "nb-stops", role: "group", "aria-label": "What is shown" }, ...each.map((name) =>
+      dom.make("button", { type: "button", class: "nb-chip", "aria-pressed": String(pane.showing() === name || (name === "both" && !pane.showing())), "data-action": `stop-${name}`, text: words[name],
+        on: { click: () => { state.shows = name; pane.kept(); } } })));
+  }
+
+  /** @returns {Action[]} */
+  function columnMenu() {
+    const { allColumns, chosenColumns, title } = parts.columns;
+    return allColumns(pane.view()).filter((/** @type {string} */ id) => id !== "id").map((/** @type {string} */ id) => ({
+      label: title(id), checked: chosenColumns(pane.view()).includes(id), run: () => toggleColumn(id),
+    }));
+  }
+
+  /** @param {string} id */
+  function toggleColumn(id) {
+    const on = parts.columns.chosenColumns(pane.view()).includes(id);
+    const without = (/** @type {string[]} */ names) => names.filter((name) => name !== id);
+    state.columns = { hidden: on ? [...without(state.columns.hidden), id] : without(state.columns.hidden), shown: on ? without(state.columns.shown) : [...without(state.columns.shown), id] };
+    pane.kept();
+  }
+
+  return { element, draw: drawTools, find: () => find.focus() };
+}
