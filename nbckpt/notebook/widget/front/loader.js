@@ -1,6 +1,8 @@
 // Gets the modules of the panel from the kernel, once a page and version. See docs/decisions/0100.
-const KEPT = (globalThis[Symbol.for("nbckpt.parts")] ??= new Map());
+/** @type {Map<string, any>} */
+const KEPT = (/** @type {any} */ (globalThis)[Symbol.for("nbckpt.parts")] ??= new Map());
 
+/** @param {ArrayBuffer} bytes */
 const code = async (bytes) => {
   const url = URL.createObjectURL(new Blob([bytes], { type: "text/javascript" }));
   try {
@@ -10,10 +12,11 @@ const code = async (bytes) => {
   }
 };
 
+/** @param {any} model @param {string} name @returns {Promise<any>} */
 const part = (model, name) => {
   const key = name + model.get("parts")[name];
   return KEPT.get(key) ?? new Promise((done) => {
-    model.on("msg:custom", function hear(said, [bytes]) {
+    model.on("msg:custom", function hear(/** @type {any} */ said, /** @type {any} */ [bytes]) {
       if (said.kind !== "part" || said.name !== name) return;
       model.off("msg:custom", hear);
       // Kept only now: nobody waits for the part of a panel that has gone.
@@ -25,8 +28,9 @@ const part = (model, name) => {
 };
 
 export default {
+  /** @param {{ model: any }} given */
   initialize({ model }) {
-    const get = (name) => part(model, name);
+    const get = (/** @type {string} */ name) => part(model, name);
     get("mount.js").then((it) => it.mount({ model, part: get }), console.error);
   },
 };

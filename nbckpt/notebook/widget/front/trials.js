@@ -50,7 +50,7 @@ export function pane(frame) {
   const grid = frame.grid({
     label: "Trials", id: (row) => row.id, columns: [], checks: true,
     onSort: (column, more) => sortBy(column, more),
-    onSelect: () => redraw(true),
+    onSelect: () => selected(),
     onFocus: (row) => behold(row.id),
     onOpen: (row) => open(row.id),
     onHover: (row) => pictures.hover(row?.id ?? null),
@@ -58,7 +58,7 @@ export function pane(frame) {
   });
   const cards = frame.grid({
     label: "Trials", id: (row) => row.id, columns: [], checks: true, rowHeight: 48, headless: true,
-    onSelect: () => redraw(true), onFocus: (row) => pictures.focus(row.id), onOpen: (row) => open(row.id),
+    onSelect: () => selected(), onFocus: (row) => pictures.focus(row.id), onOpen: (row) => open(row.id),
   });
   const list = dom.make("div", { class: "nb-list" });
   const detail = dom.make("div", { class: "nb-detail" });
@@ -84,7 +84,7 @@ export function pane(frame) {
   const selectedIds = () => [...table().selected].filter((id) => known.rows.has(id));
   /** @returns {Sort} */
   const sort = () => state.sort ?? (known.metric ? [[`metrics:${known.metric}`, mode() === "max" ? "down" : "up"]] : []);
-  const keep = () => frame.keep("trials", { mode: state.mode, columns: state.columns, shows: state.shows, experiment: state.experiment, metric: state.metric, ...pictures.choices() });
+  const keep = () => frame.keep("trials", { mode: state.mode, columns: state.columns, shows: state.shows, ids: selectedIds(), experiment: state.experiment, metric: state.metric, ...pictures.choices() });
   const held = () => table().held() && !orderAsked;
   let orderAsked = true;
   let signature = "";
@@ -95,6 +95,13 @@ export function pane(frame) {
     chosen: state.columns,
   });
 
+  /** The kernel sends the curves of what is selected, so it is told. */
+  function selected() {
+    redraw(true);
+    clearTimeout(saving);
+    saving = setTimeout(keep, REST_MS);
+  }
+  let saving = /** @type {ReturnType<typeof setTimeout> | undefined} */ (undefined);
   let focused = "";
   let pause = /** @type {ReturnType<typeof setTimeout> | undefined} */ (undefined);
   /** @param {string} id */
@@ -337,6 +344,7 @@ export function pane(frame) {
     close() {
       cancelAnimationFrame(due);
       clearTimeout(pause);
+      clearTimeout(saving);
       pictures.close();
     },
   };
