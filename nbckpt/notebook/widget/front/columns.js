@@ -79,13 +79,15 @@ function column(frame, view, id) {
 /** One notation for a column of metrics or settings. @param {import("./panel.js").Frame} frame @param {View} view @param {string} id */
 function notation(frame, view, id) {
   const { valueOf } = frame.parts.rows;
-  const able = view.rows.filter((row) => row.status !== "failed").slice(0, SAMPLE);
-  return frame.format.numbers((able.length ? able : view.rows).map((row) => valueOf(row, id)), id.startsWith("metrics:") ? 4 : 3);
+  const some = view.rows.slice(0, SAMPLE);
+  const able = some.filter((row) => row.status !== "failed");
+  return frame.format.numbers((able.length ? able : some).map((row) => valueOf(row, id)), id.startsWith("metrics:") ? 4 : 3);
 }
 
 /** @param {import("./panel.js").Frame} frame @param {View} view @param {string} id */
 const isNumeric = (frame, view, id) => {
-  const value = view.rows.map((row) => frame.parts.rows.valueOf(row, id)).find((each) => each !== null && each !== undefined);
+  const row = view.rows.find((each) => (frame.parts.rows.valueOf(each, id) ?? null) !== null);
+  const value = row && frame.parts.rows.valueOf(row, id);
   return value === undefined || typeof value === "number" || frame.format.isOdd(value);
 };
 

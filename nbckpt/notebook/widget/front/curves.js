@@ -86,6 +86,18 @@ export function picture(frame, beside, tools) {
     if (state.cross) point(state.cross.id, state.cross.at);
   }
 
+  let drawn = "";
+  /** Draw if the lines are others than before. In which order they stand in the table does not matter. */
+  function drawChanged() {
+    const visible = beside.visible();
+    const marks = visible.reduce((sum, row) => sum + (row.n + 1) * (row.n + 7), 0);
+    const { name, metric, version } = beside.known;
+    const now = JSON.stringify([name, metric, version, visible.length, marks, [...beside.slots], beside.selected().length, state, Boolean(Plot), element.isConnected]);
+    if (now === drawn && plot) return;
+    drawn = now;
+    draw();
+  }
+
   const room = () => ({ width: Math.max(200, root.clientWidth), height: Math.max(120, root.clientHeight) });
 
   function build() {
@@ -293,7 +305,7 @@ export function picture(frame, beside, tools) {
   });
 
   return {
-    element, draw, choices,
+    element, draw: drawChanged, choices,
     /** @param {string | null} id */
     hover(id) {
       if (!plot) return;

@@ -34,6 +34,8 @@ export function experiment(rows, series) {
     total: 0,
     /** Whether anything came yet. */
     heard: false,
+    /** Counts up when points come. */
+    version: 0,
   };
 
   /** @param {Record<string, any>} message */
@@ -65,6 +67,7 @@ export function experiment(rows, series) {
 
   /** @param {Record<string, any>} message @param {DataView[]} buffers */
   function points(message, buffers) {
+    known.version += 1;
     if (message.reset) known.lines.clear();
     const [x, seconds, y] = buffers.slice(0, 3).map((buffer) => series.cut(series.floats(buffer, Float64Array), message.ids, message.lengths));
     for (const id of message.ids) known.lines.set(id, { x: x.get(id) ?? new Float64Array(), seconds: seconds.get(id) ?? new Float64Array(), y: y.get(id) ?? new Float64Array() });

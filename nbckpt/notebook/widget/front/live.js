@@ -57,7 +57,7 @@ export function pane(frame) {
     split.hidden = known.rows.size === 0;
     const sorted = parts.rows.order(known.rows.values(), sort());
     visible = grid.held() ? parts.rows.hold(sorted, visible.map((row) => row.id)) : sorted;
-    parts.series.assign(slots, sorted.filter((row) => row.status !== "failed").slice(0, COLOURED).map((row) => row.id));
+    parts.series.assign(slots, parts.rows.bestFew(known.rows.values(), known.metric, known.mode, COLOURED).map((row) => row.id));
     drawHeading();
     drawTable();
     curves.draw();

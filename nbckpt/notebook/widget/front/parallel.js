@@ -6,7 +6,7 @@
  */
 
 const [TOP, BOTTOM, SIDE] = [30, 14, 46];
-const MOST_LINES = 1000;
+const MOST_LINES = 400;
 const GRIP = 22;
 
 /**
@@ -21,8 +21,8 @@ export function picture(frame, beside) {
 
   function draw() {
     const [width, height] = [Math.max(260, element.clientWidth), Math.max(180, element.clientHeight)];
-    const rows = [...beside.known.rows.values()].slice(0, MOST_LINES);
     const seen = new Set(beside.visible().map((row) => row.id));
+    const rows = [...new Set([...beside.visible().slice(0, MOST_LINES), ...beside.known.rows.values()])].slice(0, MOST_LINES);
     const now = JSON.stringify([width, height, beside.known.metric, beside.brushes(), rows.map((row) => [row.id, row.metrics?.[beside.known.metric], seen.has(row.id)]), [...beside.slots]]);
     if (now === drawn) return;
     drawn = now;

@@ -34,7 +34,7 @@ const INFINITE = new Map([["inf", Infinity], ["-inf", -Infinity], ["nan", NaN]])
 export const natural = (a, b) => ORDER.compare(a, b);
 
 /** @param {Value} value @returns {number} a number, infinite or nan too; nan for what is none */
-export const toNumber = (value) => (typeof value === "number" ? value : (INFINITE.get(String(value)) ?? NaN));
+export const toNumber = (value) => (typeof value === "number" ? value : typeof value === "string" ? (INFINITE.get(value) ?? NaN) : NaN);
 
 /**
  * The value of a column: `id`, `status`, `settings:lr`, `metrics:loss`, or a field such as `seconds`.
@@ -58,33 +58,39 @@ export function join(known, { rows = [], gone = [], reset = false, from = 0 }) {
   for (const row of rows) known.set(row.id, row);
 }
 
-/** @param {Value} a @param {Value} b @returns {number} missing values and nan come last, whatever the direction */
-function compare(a, b, sign = 1) {
-  const [x, y] = [toNumber(a), toNumber(b)];
-  const [lostA, lostB] = [missing(a), missing(b)];
-  if (lostA || lostB) return Number(lostA) - Number(lostB);
-  if (!Number.isNaN(x) && !Number.isNaN(y)) return x === y ? 0 : sign * (x < y ? -1 : 1);
-  return sign * natural(String(a), String(b));
-}
-
 /** @param {Value} value */
 const missing = (value) => value === null || value === undefined || value === "" || value === "nan";
+
+/** What a value is sorted by: a number, a text, or null for what is missing. @param {Value} value @returns {number | string | null} */
+function keyOf(value) {
+  if (missing(value)) return null;
+  const number = toNumber(value);
+  return Number.isNaN(number) ? String(value) : number;
+}
+
+/** @param {number | string | null} a @param {number | string | null} b @param {number} sign @returns {number} missing ones come last, whatever the direction */
+function compare(a, b, sign) {
+  if (a === null || b === null) return Number(a === null) - Number(b === null);
+  if (typeof a === "number" && typeof b === "number") return a === b ? 0 : sign * (a < b ? -1 : 1);
+  return sign * natural(String(a), String(b));
+}
 
 /**
  * Sort rows. Failed trials stay below the others in every order; equals are in the order of their numbers.
  * @param {Iterable<Trial>} rows @param {import("./grid.js").Sort} sort @returns {Trial[]}
  */
 export function order(rows, sort) {
-  const failed = (/** @type {Trial} */ row) => Number(row.status === "failed");
-  return [...rows].sort((a, b) => {
-    const last = failed(a) - failed(b);
-    if (last) return last;
-    for (const [column, direction] of sort) {
-      const by = compare(valueOf(a, column), valueOf(b, column), direction === "up" ? 1 : -1);
+  const signs = sort.map(([, direction]) => (direction === "up" ? 1 : -1));
+  const keyed = Array.from(rows, (row) => ({ row, failed: Number(row.status === "failed"), keys: sort.map(([column]) => keyOf(valueOf(row, column))) }));
+  keyed.sort((a, b) => {
+    if (a.failed !== b.failed) return a.failed - b.failed;
+    for (let at = 0; at < signs.length; at += 1) {
+      const by = compare(a.keys[at], b.keys[at], signs[at]);
       if (by) return by;
     }
-    return a.n - b.n || natural(a.id, b.id);
+    return a.row.n - b.row.n || natural(a.row.id, b.row.id);
   });
+  return keyed.map(({ row }) => row);
 }
 
 /**
@@ -152,13 +158,28 @@ export function passes(row, { find, statuses, brushes }) {
 }
 
 /**
- * The best row by a metric. Failed trials, and values that are not finite, are never the best.
+ * The best rows by a metric. Failed trials, and values that are not finite, are never among them.
+ * @param {Iterable<Trial>} rows @param {string} metric @param {Mode} mode @param {number} count @returns {Trial[]}
+ */
+export function bestFew(rows, metric, mode, count) {
+  const sign = mode === "max" ? -1 : 1;
+  /** @type {{ row: Trial, value: number }[]} */
+  const best = [];
+  for (const row of rows) {
+    const value = sign * toNumber(row.metrics?.[metric]);
+    if (row.status === "failed" || !Number.isFinite(value) || (best.length === count && value > best[count - 1].value)) continue;
+    best.push({ row, value });
+    best.sort((a, b) => a.value - b.value || a.row.n - b.row.n);
+    best.length = Math.min(best.length, count);
+  }
+  return best.map(({ row }) => row);
+}
+
+/**
+ * The best row by a metric.
  * @param {Iterable<Trial>} rows @param {string} metric @param {Mode} mode @returns {Trial | undefined}
  */
-export function bestOf(rows, metric, mode) {
-  const able = [...rows].filter((row) => row.status !== "failed" && Number.isFinite(toNumber(row.metrics?.[metric])));
-  return order(able, [[`metrics:${metric}`, mode === "max" ? "down" : "up"]])[0];
-}
+export const bestOf = (rows, metric, mode) => bestFew(rows, metric, mode, 1)[0];
 
 /** @param {Iterable<Trial>} rows @returns {Record<string, number>} how many have each status */
 export function tally(rows) {

@@ -8,7 +8,8 @@
 const [WIDTH, HEIGHT] = [240, 150];
 const BOX = { left: 38, top: 8, width: 194, height: 112 };
 const MOST = 12;
-const MOST_DOTS = 1000;
+const MOST_DOTS = 400;
+const MOST_SAMPLED = 2000;
 
 /**
  * The picture.
@@ -26,11 +27,12 @@ export function picture(frame, beside) {
     const all = [...beside.known.rows.values()];
     const able = all.filter((row) => row.status !== "failed" && Number.isFinite(value(row)));
     const seen = new Set(beside.visible().map((row) => row.id));
-    const now = JSON.stringify([beside.known.settings, beside.brushes(), able.map((row) => [row.id, value(row), seen.has(row.id)]), [...beside.slots]]);
+    const shown = drawnRows(able, seen);
+    const now = JSON.stringify([beside.known.settings, beside.brushes(), shown.map((row) => [row.id, value(row), seen.has(row.id)]), [...beside.slots]]);
     if (now === drawn) return;
     drawn = now;
     if (!able.length || !beside.known.settings.length) return element.replaceChildren(dom.make("p", { class: "nb-empty nb-quiet-text", text: able.length ? "No setting varies." : "No values yet." }));
-    element.replaceChildren(...beside.known.settings.slice(0, MOST).map((name) => card(name, able, seen)), ...same());
+    element.replaceChildren(...beside.known.settings.slice(0, MOST).map((name) => card(name, able.slice(0, MOST_SAMPLED), shown, seen)), ...same());
   }
 
   /** What is the same in all trials, in one line. */
@@ -39,15 +41,21 @@ export function picture(frame, beside) {
     return text ? [dom.make("p", { class: "nb-same nb-quiet-text", text: `Same in all: ${text}` })] : [];
   }
 
-  /** @param {string} name @param {Trial[]} able @param {Set<string>} seen */
-  function card(name, able, seen) {
+  /** The coloured ones, then those in sight, as many as can be told apart. @param {Trial[]} able @param {Set<string>} seen */
+  function drawnRows(able, seen) {
+    const groups = [able.filter((row) => beside.slots.has(row.id)), able.filter((row) => seen.has(row.id) && !beside.slots.has(row.id)), able.filter((row) => !seen.has(row.id) && !beside.slots.has(row.id))];
+    return groups.flat().slice(0, MOST_DOTS);
+  }
+
+  /** @param {string} name @param {Trial[]} able @param {Trial[]} shown @param {Set<string>} seen */
+  function card(name, able, shown, seen) {
     const values = able.map((row) => row.settings?.[name]);
     const across = axes.axis(values, logic, format);
     const upwards = axes.axis(able.map(value), logic, format, { scale: true });
     const share = axes.explains(values, able.map(value));
     const text = `${name} explains ${share.toFixed(2)} of the variance (${format.count(able.length, "trial")})`;
     const svg = dom.draw("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "nb-multiple", role: "img", "aria-label": `${beside.known.metric} over ${name}. ${text}` },
-      ...frameOf(across, upwards), brushed(name, across), ...dots(name, able.slice(0, MOST_DOTS), seen, across, upwards));
+      ...frameOf(across, upwards), brushed(name, across), ...dots(name, shown, seen, across, upwards));
     parts.brushing.brushing(svg, { share: (x) => (x * WIDTH - BOX.left) / BOX.width, along: "x", done: (from, to) => beside.brush(`settings:${name}`, across.brush(from, to)) });
     const clear = beside.brushes()[`settings:${name}`] && dom.button({ label: `Clear the filter of ${name}`, icon: "close", bare: true, quiet: true, run: () => beside.brush(`settings:${name}`, null) });
     return dom.make("figure", { class: "nb-multiple-card" }, dom.make("figcaption", {}, dom.make("strong", { text: name }), dom.make("span", { class: "nb-quiet-text", text: ` explains ${share.toFixed(2)}`, title: text }), clear), svg);

@@ -156,8 +156,8 @@ export function pane(frame) {
   /** The selected ones have colours; if there are none, the best few. */
   function colours() {
     const ids = selectedIds();
-    const able = logic.order([...known.rows.values()].filter((row) => row.status !== "failed"), known.metric ? [[`metrics:${known.metric}`, mode() === "max" ? "down" : "up"]] : []);
-    parts.series.assign(slots, ids.length ? ids : able.slice(0, BEST).map((row) => row.id));
+    const best = ids.length ? [] : logic.bestFew(known.rows.values(), known.metric, mode(), BEST);
+    parts.series.assign(slots, ids.length ? ids : best.map((row) => row.id));
   }
 
   function drawTable() {
