@@ -60,6 +60,11 @@ def wants_page_record() -> bool:
     return os.environ.get("NBCKPT_PAGE_RECORD", "1") != "0"
 
 
+def panel_kind() -> str:
+    """Return which panel is asked for (`NBCKPT_PANEL`): `widget`, or `core` for that of core widgets."""
+    return os.environ.get("NBCKPT_PANEL", "core")
+
+
 def environment(**more: str) -> dict[str, str]:
     """Return the environment variables for a program that is started, with these in addition."""
     return {**os.environ, **more}

@@ -23,6 +23,7 @@ from nbckpt.notebook import completer
 from nbckpt.notebook.cells import CellCache, run_again
 from nbckpt.notebook.fate import fate
 from nbckpt.notebook.live import Live
+from nbckpt.notebook.panel_choice import ShownPanel, make_panel
 from nbckpt.notebook.points import CellWatch, show_last_state, tell_off
 from nbckpt.notebook.progress import DELAY_S, ProgressLine
 from nbckpt.notebook.tokenize import split
@@ -30,7 +31,6 @@ from nbckpt.render import Result, visible
 
 if TYPE_CHECKING:
     from nbckpt.mirror import AutoMirror
-    from nbckpt.notebook.panels import Panel
     from nbckpt.timeline.auto import Auto
     from nbckpt.tracker import Tracker
 
@@ -56,7 +56,7 @@ class CheckpointMagics(Magics):
         super().__init__(shell)
         self.live = Live(shell)
         self.cells = CellCache(shell, lambda: self._names()[0])
-        self._panel: Panel | None = None
+        self._panel: ShownPanel | None = None
         self._is_running = self._has_asked = False
         self._opening = threading.Lock()
         self._trackers: dict[str | None, tuple[Tracker, AutoMirror]] = {}
@@ -212,19 +212,18 @@ class CheckpointMagics(Magics):
 
         Args:
             tab: The tab in front.
-            store: The store; by default the notebook's store.
+            store: The store, by default the notebook's.
 
         Raises:
             UsageError: There is no such tab.
             NotFoundError: ipywidgets is not installed, and there is no experiment to show without it.
         """
         try:
-            from nbckpt.notebook.panels import Panel
+            panel = make_panel(lambda: self.session(store), self._is_busy, lambda: self._is_running, tab)
         except ImportError as error:
             print(f"nbckpt: the panel needs ipywidgets: pip install ipywidgets ({error})", file=sys.stderr)  # noqa: T201
             self._show_static(tab, store)
             return
-        panel = Panel(lambda: self.session(store), self._is_busy, tab)
         panel.show()
         self._close_panel()
         self._panel = panel

@@ -11,15 +11,18 @@ from nbckpt.notebook.runner import CommandRunner
 from nbckpt.notebook.static_copy import StaticOutput
 from nbckpt.notebook.widget.channel import Channel, Wire
 from nbckpt.notebook.widget.checkpoints import CheckpointsWire
+from nbckpt.notebook.widget.history import HistoryWire
 from nbckpt.notebook.widget.mounted import Mounted
+from nbckpt.notebook.widget.sync import SyncWire
 from nbckpt.notebook.widget.trials import TrialsWire
 from nbckpt.notebook.widget.wires import Commands, Message
 
-PANES = ("checkpoints", "trials", "sync")
+PANES = ("checkpoints", "trials", "history", "sync")
 
 _COPIED: Mapping[str, Sequence[str]] = {
     "trials": ("trials", "-n", "10"),
     "checkpoints": ("ls", "-n", "10"),
+    "history": ("history", "-n", "10"),
     "sync": ("sync", "--status"),
 }
 """The command whose result is the static copy of a pane."""
@@ -103,4 +106,9 @@ class WidgetPanel:
 
 def wires_of(commands: Commands, chosen: Callable[[], Sequence[str]]) -> dict[str, Wire]:
     """Return the panes by their names."""
-    return {"trials": TrialsWire(commands, chosen), "checkpoints": CheckpointsWire(commands)}
+    return {
+        "trials": TrialsWire(commands, chosen),
+        "checkpoints": CheckpointsWire(commands),
+        "history": HistoryWire(commands),
+        "sync": SyncWire(commands),
+    }

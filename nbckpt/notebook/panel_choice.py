@@ -1,0 +1,64 @@
+"""Choice of the panel: one widget if the libraries for it are there, else the panel of core widgets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from nbckpt.commands import Session
+from nbckpt.settings import panel_kind
+
+_LEAST_IPYWIDGETS = 8
+
+
+class ShownPanel(Protocol):
+    """A panel of one shell. Any thread may use it."""
+
+    def show(self) -> None:
+        """Show the panel below the running cell."""
+
+    def refresh(self) -> None:
+        """Show what a command has changed."""
+
+    def look_again(self) -> None:
+        """Show what a cell has changed."""
+
+    def close(self) -> None:
+        """Close the panel. Its static copy stays, in its last state."""
+
+
+def make_panel(
+    open_session: Callable[[], Session],
+    is_busy: Callable[[], bool],
+    is_running: Callable[[], bool],
+    tab: str,
+) -> ShownPanel:
+    """Return the panel that works here; see docs/decisions/0100.
+
+    Args:
+        open_session: Returns the session for commands.
+        is_busy: Tells whether a cell runs in another thread than the caller.
+        is_running: Tells whether a cell runs in any thread.
+        tab: The tab in front.
+
+    Raises:
+        UsageError: There is no such tab.
+        ImportError: ipywidgets is not installed.
+    """
+    if panel_kind() == "widget" and has_anywidget():
+        from nbckpt.notebook.widget.panel import WidgetPanel
+
+        return WidgetPanel(open_session, is_busy, tab, is_running)
+    from nbckpt.notebook.panels import Panel
+
+    return Panel(open_session, is_busy, tab)
+
+
+def has_anywidget() -> bool:
+    """Tell whether anywidget is installed, with a version of ipywidgets that the panel works with."""
+    try:
+        import anywidget  # noqa: F401
+        import ipywidgets
+    except ImportError:
+        return False
+    return int(ipywidgets.__version__.partition(".")[0]) >= _LEAST_IPYWIDGETS
