@@ -8,10 +8,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from nbckpt.render import Page, Result
+from nbckpt.render import Page, Result, Table, count, html_of, short
 from nbckpt.render.output import Output
 
 _PERIOD_S = 2.0
+_MOST_ROWS = 10
+_MOST_COLUMNS = 8
+_MOST_NOTES = 2
+_LONGEST_CELL = 30
+_LONGEST_NOTE = 200
 
 
 @dataclass(frozen=True, repr=False)
@@ -31,11 +36,32 @@ class StaticCopy(Result):
         return self.result.page()
 
 
+class CompactCopy(StaticCopy):
+    """A copy that is small in the notebook: few rows, short texts, no pictures."""
+
+    def page(self) -> Page:
+        """See `Result.page`."""
+        page = self.result.page()
+        tables = tuple(map(_compact, page.tables[:1]))
+        left_out = sum(len(table.rows) for table in page.tables[:1]) - sum(len(t.rows) for t in tables)
+        notes = [short(note, _LONGEST_NOTE) for note in page.notes if "%ckpt" not in note][:_MOST_NOTES]
+        notes += [f"{count(left_out, 'more row')} when this was seen last."] if left_out else []
+        return Page(short(page.headline, _LONGEST_NOTE), tables, tuple(notes))
+
+
+def _compact(table: Table) -> Table:
+    rows = tuple(
+        tuple(short(str(getattr(cell, "text", cell)), _LONGEST_CELL) for cell in row[:_MOST_COLUMNS])
+        for row in table.rows[:_MOST_ROWS]
+    )
+    return Table(table.caption, table.columns[:_MOST_COLUMNS], rows)
+
+
 class StaticOutput:
     """The output that shows the static copy of the newest result. Any thread may use it.
 
     Args:
-        around: Puts HTML around that of the copy. The output is then HTML only.
+        around: Puts HTML around that of the copy. The output is then HTML only, and small.
     """
 
     def __init__(self, around: Callable[[str], str] | None = None) -> None:
@@ -66,9 +92,8 @@ class StaticOutput:
             result, self._newest = self._newest, None
             if result is not None:
                 moment = datetime.now().astimezone().strftime("%H:%M:%S")
-                copy = StaticCopy(result, moment)
-                shown = copy._repr_mimebundle_()
-                self._output.put(
-                    shown if self._around is None else {"text/html": self._around(shown["text/html"])}
-                )
+                if self._around is None:
+                    self._output.put(StaticCopy(result, moment)._repr_mimebundle_())
+                else:
+                    self._output.put({"text/html": self._around(html_of(CompactCopy(result, moment)))})
                 self._put_at = time.monotonic()
