@@ -64,6 +64,7 @@ def notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebo
     """A shell with the extension loaded."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    monkeypatch.setenv("NBCKPT_PANEL", "core")  # tests of the other panel ask for it themselves
     # A doctest leaves `_` in builtins; IPython then takes it for gettext's, and sets no `_` of its own.
     monkeypatch.delattr(builtins, "_", raising=False)
     with new_shell() as shell:

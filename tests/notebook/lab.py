@@ -237,6 +237,7 @@ def environment(home: Path) -> dict[str, str]:
         **os.environ,
         **{name: str(home / place) for name, place in own.items()},
         "JUPYTER_PREFER_ENV_PATH": "1",
+        "NBCKPT_PANEL": "core",  # tests of the other panel ask for it themselves
     }
 
 
