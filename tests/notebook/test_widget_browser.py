@@ -12,7 +12,7 @@ import nbformat
 import pytest
 from playwright.sync_api import Locator, expect
 
-from notebook.lab import LAB, NOTEBOOK, Lab, text_of
+from notebook.lab import LAB, NOTEBOOK, Lab, pictures, text_of
 
 pytestmark = pytest.mark.browser
 
@@ -175,3 +175,20 @@ def test_reports_are_coalesced_to_four_messages_a_second(lab: Lab) -> None:
     after = lab.page.evaluate("Object.values(window.heard).reduce((a, b) => a + b, 0)")
     full = 3  # another experiment comes into sight
     assert 0 < after - before <= 4 * seconds + full
+
+
+REAL = BEGIN.replace("mounted.front_parts = lambda: parts", "")
+
+
+def test_the_real_panel_shows_the_trials(lab: Lab) -> None:
+    errors: list[str] = []
+    lab.page.on("pageerror", lambda error: errors.append(str(error)))
+    lab.open("real.ipynb", REAL, RUN, PANEL)
+    for at in range(2):
+        lab.run(at)
+    output = lab.run(2)
+    row = output.get_by_role("row").filter(has_text="t0")
+    row.first.wait_for()
+    expect(output.get_by_text(AGAIN)).to_be_hidden()
+    pictures(lab, "widget-panel")
+    assert errors == []
