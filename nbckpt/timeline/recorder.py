@@ -211,6 +211,14 @@ class Recorder:
             self._tracker.before = made
         return is_new
 
+    @property
+    def last(self) -> str:
+        """The id of the last point, also if nobody has taken it over from the background yet; else ""."""
+        pending, here = self._pending, self.here
+        if pending is not None and pending.made is not None:
+            return pending.made.id
+        return here.manifest.id if here is not None else ""
+
     def rescue(self, origin: Mapping[str, Any]) -> None:
         """Make a point while there may be little time: first one of the variables without large memory.
 

@@ -12,6 +12,7 @@ from nbckpt.notebook.widget.history import HistoryWire
 from nbckpt.notebook.widget.wires import Pace
 from notebook.conftest import Notebook
 from notebook.typed import Clock, Typed, rows_of
+from waiting import until
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 
@@ -87,6 +88,12 @@ def test_a_new_state_is_the_only_change(watched: Notebook, wire: HistoryWire, cl
     assert (message["reset"], message["total"]) == (False, before + 1)
     clock.time += 2
     assert wire.changes() == []
+
+
+def test_here_is_the_last_cell_before_anyone_waited_for_it(watched: Notebook, wire: HistoryWire) -> None:
+    watched.run("c = 3")
+    until(lambda: head_of(wire)["rows"][0]["source"] == "c = 3")
+    until(lambda: head_of(wire)["here"] == ref_of(wire, "c = 3"))
 
 
 def test_auto_off_while_history_is_open_is_told(watched: Notebook, wire: HistoryWire, clock: Clock) -> None:

@@ -126,12 +126,17 @@ def _of_trials(session: Session) -> Iterator[TrialCheckpoint]:
         yield from find(session.library)
 
 
-def folder_times(url: str) -> Iterator[tuple[str, int]]:
-    """Yield the times of the folders that a save, a removal, a name, a signature or a trial changes."""
+def folder_times(url: str, *more: str) -> Iterator[tuple[str, int]]:
+    """Yield the times of the folders that a save, a removal, a name, a signature or a trial changes.
+
+    Args:
+        url: The store; nothing is yielded for one that is not a folder.
+        more: More folders in it.
+    """
     folder = local_folder(url)
     if folder is None:
         return
-    for below in ("", "checkpoints", "signatures", "trash", "refs"):
+    for below in ("", "checkpoints", "signatures", "trash", "refs", *more):
         yield from _changed(folder / below)
     experiments = experiments_folder(url)
     deep = chain(_folders(folder / "refs"), *map(_folders, _folders(experiments)))

@@ -153,7 +153,7 @@ class HistoryWire:
         points = session.points
         here = _here(session)
         signer = session.tracker.history.signer
-        history = History(session.tracker.store, lambda: signer)
+        history = History(session.tracker.store, lambda: signer).listed()
         rows = self._rows(history, here, points.timeline.notebook if points is not None else "")
         self._sent = {row["ref"]: row for row in rows[:_MOST_ROWS]}
         is_on = points is not None and points.limits is not None
@@ -176,14 +176,19 @@ class HistoryWire:
             names.setdefault(ref.id, []).append(str(ref))
         entries = history.living(("points", "checkpoints"))
         former, self._read = self._read, {}
+        self._look(history, former, [entry for entry in entries if entry.kind == "points"])
+        own = [facts for facts in self._read.values() if facts["notebook"] == notebook]
+        wanted = {here, *(facts["parent"] for facts in own), *(facts["ref"] for facts in own)}
+        self._look(history, former, [entry for entry in entries if entry.id in wanted - self._read.keys()])
+        rows = [self._row(facts, names) for ref, facts in self._read.items() if ref in wanted]
+        return sorted(rows, key=lambda row: str(row["saved_at"]), reverse=True)
+
+    def _look(self, history: History, former: Mapping[str, Message], entries: Sequence[Entry]) -> None:
+        """Note what the manifests tell. One that cannot be read is left out; `verify` tells of it."""
         for entry in entries:
             facts = former.get(entry.id) or _facts(history, entry)
             if facts is not None:
                 self._read[entry.id] = facts
-        points = [facts for facts in self._read.values() if facts["kind"] == "points"]
-        own = [facts for facts in points if facts["notebook"] == notebook]
-        wanted = {here, *(facts["parent"] for facts in own), *(facts["ref"] for facts in own)}
-        return [self._row(facts, names) for ref, facts in self._read.items() if ref in wanted]
 
     def _row(self, facts: Message, names: Mapping[str, list[str]]) -> Message:
         """Return a row. What its parent did not have is new; without a parent, all is."""
@@ -287,15 +292,14 @@ def _told(would: Mapping[str, list[str]]) -> str:
 
 
 def _here(session: Session) -> str:
-    timeline = session.points.timeline if session.points is not None else None
-    return timeline.here.manifest.id if timeline is not None and timeline.here is not None else ""
+    return session.points.timeline.last if session.points is not None else ""
 
 
 def _token(session: Session) -> object:
     """Return a value that differs once the points may have changed."""
     points = session.points
     state = (points.limits is None, points.missed) if points is not None else ()
-    return _here(session), state, *folder_times(session.tracker.store.url)
+    return _here(session), state, *folder_times(session.tracker.store.url, "points")
 
 
 def _facts(history: History, entry: Entry) -> Message | None:

@@ -37,9 +37,10 @@ class SyncWire:
         self._lock = threading.RLock()
         self._sent: Message = {}
         self._counted: tuple[int, int] = (0, 0)
+        self._waiting: tuple[int, int] = (0, 0)
         self._failed = ("", "")
         self._there: int | None = None
-        self._is_stale = False
+        self._is_stale = True
         self._deeds: Mapping[str, Callable[[Mapping[str, Any]], Message]] = {
             "sync": self._now,
             "sync_set": self._set,
@@ -62,8 +63,7 @@ class SyncWire:
         """Return the state if it changed since the last call; else an empty list."""
         with self._lock:
             session = self._commands.session()
-            is_due = self._pace.is_due() and not is_far(session.tracker.store)
-            state = self._state(session, anew=is_due or self._is_stale)
+            state = self._state(session, anew=self._pace.is_due() or self._is_stale)
             if state == self._sent:
                 return []
             self._sent = state
@@ -87,11 +87,10 @@ class SyncWire:
             self.renew()
 
     def _state(self, session: Session, *, anew: bool) -> Message:
-        """Return the state. With *anew*, the store's checkpoints are counted again."""
+        """Return the state. With *anew*, the checkpoints here and those that wait are counted again."""
         if anew:
             self._count(session)
-        auto = session.auto
-        status = auto.status
+        status = session.auto.status
         message: Message = {"kind": "sync", "here": [*self._counted], "where": session.tracker.store.url}
         if status is None:
             return {**message, "state": "off"}
@@ -99,39 +98,40 @@ class SyncWire:
         if failure != self._failed[0]:
             self._failed = failure, now() if failure else ""
         progress = status.progress
-        waiting = auto.waiting()
         return {
             **message,
-            "state": self._word(session, failure, waiting),
+            "state": self._word(session, failure),
             "url": cut(status.url, 500),
             "period": status.period,
             "background": status.is_running,
             "pushed_at": status.pushed_at or "",
-            "waiting": [*waiting],
+            "waiting": [*self._waiting],
             "failure": failure,
             "failed_at": self._failed[1],
             "there": self._there or 0,
             "progress": [progress.done, progress.size, progress.seconds_left] if progress else None,
         }
 
-    def _word(self, session: Session, failure: str, waiting: tuple[int, int]) -> str:
+    def _word(self, session: Session, failure: str) -> str:
         """Return the word for the state of a sync that is on."""
         status = session.auto.status
         if session.auto.is_busy or (status is not None and status.progress is not None):
             return "sending"
         if failure:
             return "failed"
-        if any(waiting) or status is None or status.pushed_at is None:
+        if any(self._waiting) or status is None or status.pushed_at is None:
             return "waiting"
         return "there" if self._there else "synced"
 
     def _count(self, session: Session) -> None:
-        """Count the checkpoints and the experiments of the store."""
-        began = self._pace.now()
+        """Count checkpoints and experiments, and what is not there yet. List a far store only if asked."""
+        began, was_stale = self._pace.now(), self._is_stale
         self._is_stale = False
-        signer = session.tracker.history.signer
-        listed = History(session.tracker.store, lambda: signer).listed()
-        self._counted = len(listed.entries()), len(session.library.names())
+        self._waiting = session.auto.waiting()
+        if was_stale or not is_far(session.tracker.store):
+            signer = session.tracker.history.signer
+            listed = History(session.tracker.store, lambda: signer).listed()
+            self._counted = len(listed.entries()), len(session.library.names())
         self._pace.looked(began)
 
     def _now(self, options: Mapping[str, Any]) -> Message:

@@ -46,11 +46,13 @@ export function pane(frame) {
   const columns = () => parts.checkpoint_columns.columns(frame, () => head.here, unfold);
   const grid = frame.grid({
     label: "Checkpoints",
+    role: "treegrid",
     id: (/** @type {Line} */ line) => line.id,
     columns: columns(),
     checks: true,
     attributes: (/** @type {Line} */ line) => ({
       class: `${line.row.ref === head.here && !line.versions ? "nb-now" : ""}${line.inside ? " nb-inside" : ""}${line.versions ? " nb-folded" : ""}`,
+      "aria-level": line.inside ? "2" : "1",
       ...(line.versions ? { "aria-expanded": String(line.open) } : {}),
     }),
     onFocus: (/** @type {Line} */ line) => (line.versions ? undefined : look(line.row.ref)),
