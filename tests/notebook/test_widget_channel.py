@@ -242,3 +242,14 @@ def test_a_closed_channel_sends_nothing_and_has_no_thread() -> None:
     channel.hear({"kind": "ping", "n": 1})
     channel.renew()
     assert sent == []
+
+
+def test_a_failed_sync_is_told_whichever_pane_is_in_front(monkeypatch: pytest.MonkeyPatch) -> None:
+    trials, sync, history = FakeWire("trials"), FakeWire("sync"), FakeWire("history")
+    ends = Ends(monkeypatch, trials, sync, history)
+    ends.ask(kind="follow", pane="trials")
+    for wire in (trials, sync, history):
+        wire.news = [{"kind": wire.name}]
+    ends.sent.clear()
+    assert [ends.channel.step() for _ in range(3)] == [True, True, False]
+    assert [message["kind"] for message, _ in ends.sent] == ["trials", "sync"]

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import copy_context
+from itertools import chain
 from typing import Any, ClassVar, Protocol
 
 from nbckpt.core.packs.pools import starts
@@ -15,6 +16,8 @@ from nbckpt.notebook.widget.wires import Commands, Message, plain
 
 BUFFERS = "buffers"
 """The field of a message whose values are sent as bytes beside it."""
+ON_TABS = ("sync",)
+"""The panes that are followed whichever is in front: whether a sync has failed stands on its tab."""
 PERIOD_S = 0.25
 """One message is pushed in this time at most."""
 
@@ -151,14 +154,19 @@ class Channel:
         with self._lock:
             try:
                 message = next(self._changes, None)
-                if message is None and (wire := self._wires.get(self.pane or "")) is not None:
-                    self._changes = iter(wire.changes())
+                if message is None:
+                    self._changes = chain.from_iterable(wire.changes() for wire in self._in_sight())
                     message = next(self._changes, None)
             except Exception as error:  # noqa: BLE001  the message line shows it, and the next look may succeed
                 self._changes, message = iter(()), self._trouble(error)
             if message is not None:
                 self.send(message)
             return message is not None
+
+    def _in_sight(self) -> Iterator[Wire]:
+        """Yield the pane in front, and those whose state stands on their tab."""
+        names = dict.fromkeys((self.pane, *ON_TABS)) if self.pane is not None else ()
+        yield from (self._wires[name] for name in names if name in self._wires)
 
     def close(self) -> None:
         """Send nothing from now on, and wait for the thread."""

@@ -133,7 +133,7 @@ def folder_times(url: str, *more: str) -> Iterator[tuple[str, int]]:
         url: The store; nothing is yielded for one that is not a folder.
         more: More folders in it.
     """
-    folder = local_folder(url)
+    folder = local_folder(url)  # see docs/decisions/0092
     if folder is None:
         return
     for below in ("", "checkpoints", "signatures", "trash", "refs", *more):

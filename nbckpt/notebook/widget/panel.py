@@ -16,6 +16,7 @@ from nbckpt.notebook.widget.mounted import Mounted
 from nbckpt.notebook.widget.sync import SyncWire
 from nbckpt.notebook.widget.trials import TrialsWire
 from nbckpt.notebook.widget.wires import Commands, Message
+from nbckpt.store import is_far
 
 PANES = ("checkpoints", "trials", "history", "sync")
 
@@ -70,8 +71,9 @@ class WidgetPanel:
         self._copy()
 
     def look_again(self) -> None:
-        """Show what a cell has changed."""
-        self.refresh()
+        """Show what a cell has changed. A store over a network is not listed for that."""
+        if (self.channel.pane or self._tab) == "trials" or not is_far(self._runner.session().tracker.store):
+            self.refresh()
 
     def close(self) -> None:
         """Close the panel in the browser, where its static copy is shown again, in its last state."""

@@ -377,6 +377,7 @@ export function pane(frame) {
       draw();
       void read();
     },
+    standing: () => (drawHeading(), drawDetail()),
     hidden: () => ((visible = false), clearTimeout(timer)),
     resized() {
       grid.columns(columns());

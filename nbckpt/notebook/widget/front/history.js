@@ -326,6 +326,7 @@ export function pane(frame) {
       draw();
       if (shown.ref) void read();
     },
+    standing: () => (drawHeading(), split.hidden && drawEmpty(0)),
     hidden: () => ((visible = false), clearTimeout(timer)),
     resized() {
       const before = grid.element;

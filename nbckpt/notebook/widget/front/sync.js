@@ -173,6 +173,7 @@ export function pane(frame) {
     ]),
     key: (name) => name === "escape" && isChanging && ((isChanging = false), draw(true), true),
     menu: () => [{ label: "All settings", icon: "columns", why: frame.why() || undefined, run: () => void settings() }],
+    standing: () => draw(),
     shown: () => draw(true),
     resized: () => {},
   };
