@@ -17,7 +17,7 @@ from nbckpt.notebook.widget.wires import Commands, Message, plain
 BUFFERS = "buffers"
 """The field of a message whose values are sent as bytes beside it."""
 ON_TABS = ("sync",)
-"""The panes that are followed whichever is in front: whether a sync has failed stands on its tab."""
+"""The panes that are followed beside the one in front: whether a sync has failed stands on its tab."""
 PERIOD_S = 0.25
 """One message is pushed in this time at most."""
 

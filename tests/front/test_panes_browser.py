@@ -1,0 +1,242 @@
+"""The panes of checkpoints, history and sync in Chromium, with a kernel that is none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Locator, Page, Route, expect
+
+from notebook.lab import browser, chromium
+
+__all__ = ["browser", "chromium"]
+
+ROOT = Path(__file__).parents[2]
+PARTS = ",".join(sorted(path.name for path in (ROOT / "nbckpt/notebook/widget/front").glob("*.js")))
+ADDRESS = "http://panel.test/tests/front/page.html"
+KINDS = {".js": "text/javascript", ".mjs": "text/javascript", ".html": "text/html", ".css": "text/css"}
+ACTS = "kernel.sent.filter((sent) => sent.kind === 'act').map(({verb, options}) => [verb, !!options.dry])"
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+pytestmark = pytest.mark.browser
+
+
+def give(route: Route) -> None:
+    """Answer from the files of the repository."""
+    file = ROOT / urlsplit(route.request.url).path.lstrip("/")
+    route.fulfill(body=file.read_bytes(), content_type=KINDS.get(file.suffix, "text/plain"))
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    page = browser.new_page(viewport={"width": 1232, "height": 760})
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("dialog", lambda dialog: errors.append(dialog.message))
+    page.route("http://panel.test/**", give)
+    yield page
+    page.close()
+    assert errors == []
+
+
+def opened(page: Page, pane: str, *, width: int = 1200, options: str = "") -> Locator:
+    page.set_viewport_size({"width": width + 32, "height": 760})
+    page.goto(f"{ADDRESS}?parts={PARTS}&traits={quote(json.dumps({'pane': pane}))}&{options}")
+    expect(page.locator("body[data-ready]")).to_have_count(1)
+    return page.locator(".nbckpt")
+
+
+def row(panel: Locator, text: str) -> Locator:
+    return panel.locator(".nb-rows .nb-row", has_text=text).first
+
+
+@pytest.mark.parametrize("pane", ["checkpoints", "history", "sync"])
+@pytest.mark.parametrize("width", [480, 720, 1100, 1800, 2560])
+def test_nothing_leaves_the_panel_sideways(page: Page, pane: str, width: int) -> None:
+    panel = opened(page, pane, width=width)
+    expect(panel.get_by_role("tab", selected=True)).to_contain_text(pane.capitalize())
+    expect(panel.locator(".nb-button").first).to_be_visible()
+    beyond = """(root) => [...root.querySelectorAll("button, input, select")]
+        .filter((one) => one.getBoundingClientRect().right > root.getBoundingClientRect().right + 1)
+        .filter((one) => !one.closest(".nb-grid, .nb-scroll")).map((one) => one.outerHTML)"""
+    assert panel.evaluate(beyond) == []
+    assert panel.evaluate("(root) => root.getBoundingClientRect().height") <= 640
+
+
+@pytest.mark.parametrize("pane", ["checkpoints", "history", "sync"])
+@pytest.mark.parametrize("theme", ["", "dark"])
+def test_axe_finds_nothing_in_the_pane(page: Page, pane: str, theme: str) -> None:
+    panel = opened(page, pane, options=theme)
+    if pane != "sync":
+        expect(panel.locator(".nb-values").first).to_be_visible()
+    report = Axe().run(page, context=".nbckpt")
+    assert [(rule["id"], rule["nodes"][0]["html"]) for rule in report.response["violations"]] == []
+
+
+def test_a_click_shows_what_is_in_a_checkpoint(page: Page) -> None:
+    panel = opened(page, "checkpoints")
+    row(panel, "cleaned@1").click()
+    detail = panel.locator(".nb-detail")
+    expect(detail).to_contain_text("with positions")
+    expect(detail.get_by_role("row", name="walk")).to_contain_text("≠ 5,200 \N{MULTIPLICATION SIGN} 2")
+    expect(detail.get_by_role("img", name="Picture of figure")).to_be_visible()
+    expect(panel.locator(".nb-actions")).to_contain_text("Restore all 8 variables…")
+
+
+def test_a_restore_is_two_steps_in_place(page: Page) -> None:
+    panel = opened(page, "checkpoints")
+    row(panel, "cleaned@1").click()
+    for name in ("walk", "model"):
+        panel.get_by_role("checkbox", name=name, exact=True).check()
+    panel.get_by_role("button", name="Restore 2 variables…").click()
+    expect(panel.locator(".nb-actions")).to_contain_text("will be replaced. Nothing else changes.")
+    assert page.evaluate(ACTS) == [["restore", True]]
+    panel.get_by_role("button", name="Restore 2 variables", exact=True).click()
+    expect(panel.locator(".nb-message")).to_contain_text("Restored walk and model from cleaned@1.")
+    assert page.evaluate(ACTS) == [["restore", True], ["restore", False]]
+    expect(panel.locator(".nb-message").get_by_role("button", name="Undo")).to_be_visible()
+
+
+def test_variables_that_share_data_can_come_along(page: Page) -> None:
+    panel = opened(page, "checkpoints")
+    row(panel, "cleaned@1").click()
+    panel.get_by_role("checkbox", name="walk", exact=True).check()
+    panel.get_by_role("button", name="Restore 1 variable…").click()
+    panel.get_by_role("button", name="With model").click()
+    expect(panel.get_by_role("button", name="Restore 2 variables", exact=True)).to_be_visible()
+
+
+def test_two_selected_checkpoints_are_compared(page: Page) -> None:
+    panel = opened(page, "checkpoints")
+    for name in ("final@1", "cleaned@1"):
+        row(panel, name).locator(".nb-check").click()
+    panel.get_by_role("button", name="Compare").click()
+    expect(panel.locator(".nb-detail")).to_contain_text("cleaned@1 → final@1")
+    expect(panel.locator(".nb-detail")).to_contain_text("shape (5000, 2) -> (5200, 2)")
+
+
+def test_versions_open_and_fold_by_key(page: Page) -> None:
+    panel = opened(page, "checkpoints")
+    row(panel, "25 versions").click()
+    page.keyboard.press("ArrowRight")
+    expect(row(panel, "step@25")).to_be_visible()
+    page.keyboard.press("ArrowLeft")
+    expect(row(panel, "step@25")).to_have_count(0)
+
+
+def test_find_and_the_chips_narrow_the_list(page: Page) -> None:
+    panel = opened(page, "checkpoints")
+    panel.get_by_role("searchbox").fill("walz")
+    expect(panel.locator(".nb-empty")).to_contain_text("No checkpoint matches “walz”.")
+    panel.get_by_role("button", name="Clear").click()
+    expect(row(panel, "final@1")).to_be_visible()
+    panel.get_by_role("button", name="From trials 6").click()
+    expect(row(panel, "tune/t52")).to_contain_text("6 checkpoints")
+
+
+def test_a_deed_waits_for_the_running_cell_and_can_be_dropped(page: Page) -> None:
+    panel = opened(page, "checkpoints")
+    expect(panel.locator(".nb-values").first).to_be_visible()
+    page.evaluate("kernel.busy = true; kernel.silent = true")
+    panel.get_by_role("button", name="Show differences").focus()
+    panel.get_by_role("button", name="Restore all 8 variables…").click()
+    panel.locator(".nb-state").get_by_role("button", name="Cancel").click()
+    page.evaluate("kernel.busy = false; kernel.silent = false")
+    assert page.evaluate(ACTS) == []
+
+
+def test_a_checkpoint_that_is_gone_leaves_the_list(page: Page) -> None:
+    panel = opened(page, "checkpoints")
+    row(panel, "final@1").click()
+    page.evaluate("kernel.panes.rows.shift(); kernel.show('checkpoints')")
+    expect(row(panel, "final@1")).to_have_count(0)
+    expect(panel.locator(".nb-detail")).to_contain_text("cleaned@1")
+
+
+def test_damage_and_strangers_are_said_in_words(page: Page) -> None:
+    panel = opened(page, "checkpoints")
+    row(panel, "old@1").click()
+    expect(panel.locator(".nb-detail")).to_contain_text("This checkpoint is damaged")
+    row(panel, "a@3").click()
+    expect(panel.locator(".nb-detail")).to_contain_text("Saved by someone else.")
+    expect(panel.get_by_role("button", name="Trust it…")).to_be_visible()
+    expect(panel.get_by_role("button", name="Restore all")).to_have_attribute("aria-disabled", "true")
+
+
+def test_hostile_texts_are_only_texts(page: Page) -> None:
+    panel = opened(page, "checkpoints")
+    row(panel, "raw@1").click()
+    expect(panel.locator(".nb-detail .nb-heading")).to_contain_text(HOSTILE)
+    expect(panel.locator("img[src=x]")).to_have_count(0)
+
+
+def test_an_empty_list_offers_to_save(page: Page) -> None:
+    panel = opened(page, "checkpoints", options="empty")
+    expect(panel.locator(".nb-empty")).to_contain_text("Nothing saved yet.")
+    panel.get_by_label("Name of the checkpoint").fill("mine")
+    panel.get_by_role("button", name="Save all variables").click()
+    expect(row(panel, "mine@1")).to_be_visible()
+
+
+def test_a_narrow_panel_shows_the_detail_over_the_list(page: Page) -> None:
+    panel = opened(page, "checkpoints", width=480)
+    row(panel, "cleaned@1").click()
+    expect(panel.locator(".nb-list")).to_be_hidden()
+    panel.get_by_role("button", name="Checkpoints", exact=True).click()
+    expect(panel.locator(".nb-list")).to_be_visible()
+
+
+def test_history_goes_to_a_state_in_two_steps(page: Page) -> None:
+    panel = opened(page, "history")
+    expect(panel.locator(".nb-heading").first).to_contain_text("You are at [14]")
+    row(panel, "clean = raw[raw % 2 == 0]").click()
+    expect(panel.locator(".nb-detail")).to_contain_text("If you go here now: ~ clean")
+    panel.get_by_role("button", name="Go to this state…").click()
+    panel.get_by_role("button", name="Go to [9]").click()
+    expect(panel.locator(".nb-heading").first).to_contain_text("You are at [9]")
+    assert page.evaluate(ACTS) == [["goto", True], ["goto", False]]
+
+
+def test_another_way_opens_at_its_fork(page: Page) -> None:
+    panel = opened(page, "history")
+    expect(row(panel, "plot = draw(model)")).to_have_count(0)
+    row(panel, "other way from [9]").click()
+    page.keyboard.press("Enter")
+    expect(row(panel, "plot = draw(model)")).to_have_attribute("aria-level", "2")
+
+
+def test_history_that_is_off_is_turned_on(page: Page) -> None:
+    panel = opened(page, "history", options="off")
+    expect(panel.locator(".nb-empty")).to_contain_text("History is off.")
+    panel.get_by_role("button", name="Turn on").click()
+    expect(panel.locator(".nb-empty")).to_contain_text("History is on. Run a cell")
+
+
+def test_changes_of_one_variable_are_left(page: Page) -> None:
+    panel = opened(page, "history")
+    panel.get_by_label("Changes of a variable").select_option("clean")
+    expect(panel.locator(".nb-rows .nb-row")).to_have_count(2)
+
+
+def test_a_failed_sync_stands_on_the_tab_of_every_pane(page: Page) -> None:
+    panel = opened(page, "checkpoints", options="sync=failed")
+    expect(panel.get_by_role("tab", name="Sync")).to_contain_text("✕")
+    panel.get_by_role("tab", name="Sync").click()
+    expect(panel.locator(".nb-sync")).to_contain_text("No permission to write to s3://bucket/team.")
+    expect(panel.get_by_role("button", name="Try again")).to_be_visible()
+
+
+def test_sync_is_turned_on_with_a_place(page: Page) -> None:
+    panel = opened(page, "sync", options="sync=off")
+    expect(panel.locator(".nb-sync")).to_contain_text("on this machine only")
+    panel.get_by_label("Place").fill("/backup")
+    panel.get_by_role("button", name="Turn on").click()
+    expect(panel.locator(".nb-sync")).to_contain_text("Everything is also in /backup.")
+    panel.get_by_role("button", name="Turn off…").click()
+    expect(panel.locator(".nb-actions")).to_contain_text("sync_off?")
+    panel.get_by_role("button", name="Cancel").click()
+    assert page.evaluate(ACTS) == [["sync_set", False], ["sync_off", True]]
