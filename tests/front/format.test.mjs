@@ -44,3 +44,7 @@ test("ages become a date after a day", () => {
 test("sizes have three digits", () => {
   assert.deepEqual([738, 80830, 1083000, 18.4e6].map(format.size), ["738 B", "80.8 kB", "1.08 MB", "18.4 MB"]);
 });
+
+test("a setting in a sentence has no zeros behind its digits", () => {
+  assert.deepEqual([0.001, 0.0129, 256, 5000, 0.25, "adam", true, null].map(format.setting), ["0.001", "0.0129", "256", "5,000", "0.25", "adam", "true", ""]);
+});

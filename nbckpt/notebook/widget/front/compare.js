@@ -75,7 +75,7 @@ export function picture(frame, beside) {
   }
 
   /** @param {Row} row */
-  const settingText = ({ values }) => values.map((value) => (typeof value === "number" ? format.number(value, 3) : format.exact(value)));
+  const settingText = ({ values }) => values.map(format.setting);
 
   /** @param {Row} row @param {string[]} texts @param {string[]} [beneath] */
   const line = ({ name, values }, texts, beneath = []) =>

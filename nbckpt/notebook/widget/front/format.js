@@ -65,6 +65,13 @@ function write(value, written) {
 /** One number outside a column, with significant digits. @param {Value} value @param {number} [digits] */
 export const number = (value, digits = 4) => numbers([value], digits)(value);
 
+/** A setting outside a column: 3 or 4 significant digits, and no zeros behind them. @param {Value} value */
+export function setting(value) {
+  if (typeof value !== "number" || !Number.isFinite(value)) return exact(value);
+  if (Number.isInteger(value)) return number(value);
+  return String(Number(value.toPrecision(Math.abs(value) < 0.1 ? 3 : 4)));
+}
+
 /** All digits, for tooltips and copies. @param {Value} value */
 export const exact = (value) => (value === null || value === undefined ? "" : String(value));
 

@@ -29,7 +29,7 @@ export function settingsText(row, names, format) {
     .slice(0, 8)
     .map((name) => {
       const value = row.settings[name];
-      return typeof value === "number" ? `${name} ${format.number(value, value !== 0 && (Math.abs(value) < 0.1 && !Number.isInteger(value)) ? 3 : 4)}` : typeof value === "string" ? value : `${name} ${value}`;
+      return typeof value === "string" ? value : `${name} ${format.setting(value)}`;
     })
     .join(", ");
 }
