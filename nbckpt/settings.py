@@ -61,8 +61,8 @@ def wants_page_record() -> bool:
 
 
 def panel_kind() -> str:
-    """Return which panel is asked for (`NBCKPT_PANEL`): `widget`, or `core` for that of core widgets."""
-    return os.environ.get("NBCKPT_PANEL", "core")
+    """Return which panel is asked for (`NBCKPT_PANEL`): `core` for that of core widgets, else the best."""
+    return os.environ.get("NBCKPT_PANEL", "")
 
 
 def environment(**more: str) -> dict[str, str]:

@@ -45,7 +45,7 @@ def make_panel(
         UsageError: There is no such tab.
         ImportError: ipywidgets is not installed.
     """
-    if panel_kind() == "widget" and has_anywidget():
+    if panel_kind() != "core" and has_anywidget():
         from nbckpt.notebook.widget.panel import WidgetPanel
 
         return WidgetPanel(open_session, is_busy, tab, is_running)

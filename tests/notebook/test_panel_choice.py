@@ -1,0 +1,48 @@
+"""Which panel is shown: one widget if the libraries are there, else that of core widgets."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import ipywidgets
+import pytest
+
+from nbckpt.notebook.magic import CheckpointMagics
+from nbckpt.notebook.panels import Panel
+from notebook.conftest import Notebook
+
+
+def shown(notebook: Notebook) -> Any:
+    """Show the panel, and return it."""
+    notebook.run("x = 1\n%ckpt save one\n%ckpt panel")
+    return notebook.shell.magics_manager.registry[CheckpointMagics.__name__]._panel
+
+
+def test_the_new_panel_is_shown_where_anywidget_is(
+    notebook: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ipywidgets", minversion="8")
+    pytest.importorskip("anywidget")
+    from nbckpt.notebook.widget.panel import WidgetPanel
+
+    monkeypatch.delenv("NBCKPT_PANEL")
+    assert isinstance(shown(notebook), WidgetPanel)
+
+
+def test_an_older_ipywidgets_shows_core_widgets(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NBCKPT_PANEL")
+    monkeypatch.setattr(ipywidgets, "__version__", "7.8.5")
+    assert isinstance(shown(notebook), Panel)
+
+
+def test_without_anywidget_core_widgets_are_shown(
+    notebook: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NBCKPT_PANEL")
+    monkeypatch.setitem(sys.modules, "anywidget", None)
+    assert isinstance(shown(notebook), Panel)
+
+
+def test_a_setting_asks_for_core_widgets(notebook: Notebook) -> None:
+    assert isinstance(shown(notebook), Panel)
