@@ -8,6 +8,7 @@ from sys import modules
 from typing import Any
 
 from nbckpt.core import environment
+from nbckpt.core.environment import is_same
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.packs.reader import Reader
 from nbckpt.core.values.classes import Classes
@@ -98,7 +99,11 @@ def arrive(
     stay = {
         name: known for name, known in here.prints.items() if name in bound.keys() - new.keys() - kept.keys()
     }
-    held = Held(target, ids, {**stay, **prints(new | environment.read_states())})
+    states = environment.read_states()
+    same = {name for name in states.keys() & here.states.keys() if is_same(here.states[name], states[name])}
+    stay |= {name: here.prints[name] for name in same & here.prints.keys()}
+    taken = prints(new | {name: state for name, state in states.items() if name not in stay})
+    held = Held(target, ids, {**stay, **taken}, states)
     elsewhere = unheld - kept.keys()
     unheld_names, missing = sorted(elsewhere & bound.keys()), sorted(elsewhere - bound.keys())
     return Arrived(target, changes, tuple(failed), tuple(unheld_names), tuple(missing), held)

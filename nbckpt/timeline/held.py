@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -24,11 +24,13 @@ class Held:
             to another one, so equal identities only count beside what the cell's code names.
         prints: The fingerprint of each value as its object gives it now. A restored object may be pickled in
             other bytes than the object that was saved, so these need not be those of the manifest.
+        states: The states of libraries that the fingerprints under their names belong to.
     """
 
     manifest: Manifest
     ids: Mapping[str, int]
     prints: Mapping[str, Print]
+    states: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def values(self) -> dict[str, Value]:
@@ -52,6 +54,14 @@ class Held:
         alone: frozenset[str] = frozenset()
         every = first.union(*(self.mates.get(name, alone) for name in first))
         return every & variables.keys()
+
+    def alone(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return those of these variables that are bound to the same objects and share nothing."""
+        return {
+            name: value
+            for name, value in values.items()
+            if self.ids.get(name) == id(value) and self.mates.get(name) == frozenset({name})
+        }
 
 
 def mates_of(manifest: Manifest) -> dict[str, frozenset[str]]:

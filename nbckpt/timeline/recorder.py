@@ -188,16 +188,19 @@ class Recorder:
 
     def _step(self, origin: Mapping[str, Any], touched: Container[str] | None, missed: int) -> Step:
         """Return the step to the next point, which does not look yet."""
-        variables = self._variables()
-        if self.here is None or touched is None:
-            looked_at = {*variables}
-        else:
-            named = {name for name in variables if name in touched}
-            written = self._watch.written(variables, self.here.prints)
-            looked_at = self.here.may_differ(variables, named | written | self._unsaved)
-        self._unsaved = looked_at
+        here, variables = self.here, self._variables()
+        apart: dict[str, Any] = {}
+        looked_at = {*variables}
+        if here is not None:
+            glance = self._watch.look(variables, here.prints)
+            named = looked_at if touched is None else {name for name in variables if name in touched}
+            looked_at = here.may_differ(variables, named | glance.written | self._unsaved)
+            proven = glance.proven
+            apart = here.alone({name: proven[name] for name in proven.keys() - self._unsaved})
+            self._unsaved = looked_at = looked_at - apart.keys()
+            self._watch.keep(glance)  # last: what it found is in `_unsaved`, also after an interrupt
         origin = self._with_notebook(origin)
-        return Step(self.here, variables, self._namespace, looked_at, origin, missed, self.recipes)
+        return Step(here, variables, self._namespace, looked_at, origin, missed, self.recipes, apart)
 
     def _take_over(self, step: Step, made: Manifest) -> bool:
         """Note that the namespace was as the point holds it. Tell whether it is a new point."""

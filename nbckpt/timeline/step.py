@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from nbckpt.core import environment
+from nbckpt.core.environment import is_same
 from nbckpt.core.history import History
 from nbckpt.core.manifest import Group, Manifest, Value, now
 from nbckpt.core.packs.content import Content, Stored
@@ -33,6 +35,8 @@ class Step:
         origin: The cell and the notebook.
         missed: The number of cells since the last point, apart from this one.
         recipes: The recipes of what no point can hold.
+        apart: Arrays that are proven to be as the last point holds them, and that nothing shared then. If a
+            variable that is looked at shares one of them now, that one is looked at too.
 
     Attributes:
         changed: The names that are new, or whose values or what they share changed. Complete after `finish`.
@@ -50,9 +54,13 @@ class Step:
         origin: Mapping[str, Any],
         missed: int = 0,
         recipes: Recipes | None = None,
+        apart: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         self._before, self._variables, self._namespace = before or _NOTHING, variables, namespace
         self.looked_at, self._origin, self._missed = looked_at, origin, missed
+        self._apart = apart
+        self._states: dict[str, Any] = {}
+        self._same_states: set[str] = set()
         self._ids = ids_of(variables)
         self._captured = Captured([])
         self._prints: dict[str, Print] = {}
@@ -81,6 +89,9 @@ class Step:
         The step holds no variable's object from then on, if the packer works later.
         """
         self._look(packer)
+        if self._captured.met:
+            self.looked_at |= self._captured.met
+            self._look(packer)
         if self._has_other_class:  # the instances carry the definition of their class
             self.looked_at = {*self._variables}
             self._look(packer)
@@ -89,7 +100,7 @@ class Step:
 
     def let_go(self) -> None:
         """Keep no object alive: its end is the user's affair."""
-        self._variables, self._namespace = {}, {}
+        self._variables, self._namespace, self._apart = {}, {}, {}
 
     def finish(self, packer: Packer, reader: Reader, progress: Progress | None = None) -> Manifest:
         """Write what was taken; see `write`. Any thread may call it."""
@@ -133,21 +144,31 @@ class Step:
 
     def held(self, made: Manifest) -> Held:
         """Return the namespace as the written manifest holds it."""
-        stay = self._ids.keys() - self.looked_at
+        stay = (self._ids.keys() - self.looked_at) | self._same_states
         prints = {name: known for name, known in self._before.prints.items() if name in stay}
         ids = self._ids
         if made is self._before.manifest:
             ids |= dict.fromkeys(self._before.unheld & ids.keys(), UNHELD)
-        return Held(made, ids, prints | self._prints)
+        return Held(made, ids, prints | self._prints, self._states)
 
     def _look(self, packer: Packer) -> None:
         # Sorted, because the record of variables that share objects depends on their order.
         items = {name: self._variables[name] for name in sorted(self.looked_at)}
-        items |= environment.read_states()
-        self._captured = capture(items, self._namespace, packer, terse=environment.NAMES)
+        self._read_states()
+        items |= {name: state for name, state in self._states.items() if name not in self._same_states}
+        apart = {name: value for name, value in self._apart.items() if name not in self.looked_at}
+        self._captured = capture(items, self._namespace, packer, terse=environment.NAMES, apart=apart)
         packer.settle()
         self._cook({skipped.name for skipped in self._captured.skipped})
         self._compare(packer)
+
+    def _read_states(self) -> None:
+        """Read the states of libraries. Those that the last point holds are not pickled again."""
+        before, self._states = self._before, environment.read_states()
+        known = {} if self._is_again else before.states
+        self._same_states = {
+            name for name, state in self._states.items() if name in known and is_same(known[name], state)
+        }
 
     @property
     def _is_change(self) -> bool:
@@ -190,7 +211,7 @@ class Step:
     def _carried(self, captured: set[str], changed: set[str]) -> Manifest:
         """Return the part of the last point that did not change."""
         last = self._before.manifest
-        stays = (self._ids.keys() - captured) | (self._prints.keys() - changed)
+        stays = (self._ids.keys() - captured) | (self._prints.keys() - changed) | self._same_states
         return Manifest(
             kind="variables",
             parent=last.id,

@@ -12,7 +12,7 @@ import pickle
 from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 from nbckpt.core.algorithms import Algorithms
@@ -20,6 +20,7 @@ from nbckpt.core.manifest import Group, Skipped, Value
 from nbckpt.core.memory.pages import LEAST
 from nbckpt.core.packs.content import Content, Stored
 from nbckpt.core.packs.writer import Packer
+from nbckpt.core.reducers import byte_range
 from nbckpt.core.spans import Overlaps, Span, merged
 from nbckpt.core.values.codec import Pickled, dump, paused_gc
 from nbckpt.core.values.diagnose import global_names, path_to
@@ -70,6 +71,7 @@ class Captured:
     pictures: dict[str, Stored] = field(default_factory=dict)
     memory: dict[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     constant: set[str] = field(default_factory=set)
+    met: set[str] = field(default_factory=set)
 
     @property
     def is_hashed(self) -> bool:
@@ -136,17 +138,20 @@ def capture(
     previews: bool = True,
     terse: Container[str] = (),
     left: Iterable[str] = (),
+    apart: Mapping[str, Any] = MappingProxyType({}),
 ) -> Captured:
     """Hand every value of *items* to *packer*. A value that cannot be pickled is skipped by name.
 
     The namespace is not changed. Other threads may change it and its values; see docs/decisions/0043. If a
     function needs a variable that was *left* out, or skipped, a warning says so. The preview of a *terse*
-    name has no text, which can take half a millisecond.
+    name has no text, which can take half a millisecond. Arrays that stay *apart* are not pickled; `met` names
+    those that a value reaches, or with which it shares memory.
     """
     captured = Captured(list(items))
     take = Taker(packer)
     with paused_gc():
         members = pickle_each(items, namespace, take, captured.skipped, captured.pictures)
+        captured.met = _met(apart, members) if apart else set()
         small, groups = _small_apart(_connected(members))
         for at in range(0, len(small), _IN_RECORD):
             captured.drafts.append(_draft_small(small[at : at + _IN_RECORD], packer))
@@ -171,6 +176,19 @@ def capture(
                 captured.constant.add(member.names[0])
             member.release()
     return captured
+
+
+def _met(apart: Mapping[str, Any], members: Iterable[Member]) -> set[str]:
+    """Return the arrays among *apart* that a member reaches, or with which it shares memory."""
+    names = {id(array): name for name, array in apart.items()}
+    spans = [(*byte_range(array), name) for name, array in apart.items()]
+    met: set[str] = set()
+    for part in (member.pickled for member in members):
+        links = (*part.links, *part.class_links)
+        met |= {names[number] for number in map(id, links) if number in names}
+        for span in part.reached:
+            met |= {name for low, high, name in spans if span.address < high and low < span.end}
+    return met
 
 
 def with_sharing(names: Iterable[str], items: Mapping[str, Any], namespace: dict[str, Any]) -> set[str]:

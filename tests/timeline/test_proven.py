@@ -1,0 +1,152 @@
+"""Arrays that are proven unchanged stay apart from a point, and nothing that changed is missed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nbckpt.core.environment import is_same
+from nbckpt.core.memory.pages import page_record
+from nbckpt.core.values.variables import Print
+from nbckpt.timeline.memory import Watch
+from tests.timeline.test_timeline import Kernel
+
+if page_record().why_off:
+    pytest.skip("this system has no record of written pages", allow_module_level=True)
+
+SIZE = 1 << 19
+
+
+def prints_of(**arrays: Any) -> dict[str, Print]:
+    return {
+        name: Print("", frozenset({name}), b"", ((array.__array_interface__["data"][0], array.nbytes),))
+        for name, array in arrays.items()
+    }
+
+
+def watched(array: Any) -> tuple[Watch, dict[str, Print]]:
+    """Return a watch for the variable `a` after two looks, so that the next one can prove something."""
+    watch, prints = Watch(), prints_of(a=array)
+    for _ in range(2):
+        watch.keep(watch.look({"a": array}, prints))
+    return watch, prints
+
+
+def reshape(array: Any) -> None:
+    array.shape = (2, -1)
+
+
+CHANGES: dict[str, Callable[[Any], object]] = {
+    "its first byte": lambda array: array.__setitem__(0, 1),
+    "its last byte": lambda array: array.__setitem__(-1, 1),
+    "a byte between": lambda array: array.__setitem__(SIZE // 2, 1),
+    "its shape": reshape,
+    "its dtype": lambda array: setattr(array, "dtype", "i8"),
+    "its flags": lambda array: array.setflags(write=False),
+}
+
+
+def test_an_untouched_array_is_proven() -> None:
+    array = np.ones(SIZE)
+    watch, prints = watched(array)
+    glance = watch.look({"a": array}, prints)
+    assert glance.proven == {"a": array}
+    assert not glance.written
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_changed_array_is_not_proven(change: str) -> None:
+    array = np.full(SIZE, 7.0)
+    watch, prints = watched(array)
+    CHANGES[change](array)
+    glance = watch.look({"a": array}, prints)
+    assert (glance.written, glance.proven) == ({"a"}, {})
+
+
+def test_another_array_over_the_same_memory_is_not_proven() -> None:
+    array = np.ones(SIZE)
+    watch, prints = watched(array)
+    assert not watch.look({"a": array[:]}, prints).proven
+    assert not watch.look({"a": array.view(np.matrix)}, prints).proven
+
+
+def test_a_glance_that_is_not_kept_proves_nothing_later() -> None:
+    array = np.ones(SIZE)
+    watch, prints = watched(array)
+    array[SIZE // 2] = 2
+    assert watch.look({"a": array}, prints).written
+    assert watch.look({"a": array}, prints).written
+
+
+def apart(kernel: Kernel, source: str) -> bool:
+    """Run a cell after the array was proven, and tell whether the array stayed apart."""
+    kernel.run("big = np.ones(1 << 19); holder = {}; part = None")
+    for _ in range(3):
+        kernel.run("small = [1]")
+    step = kernel.run(source)
+    assert step is not None
+    return "big" not in step.looked_at
+
+
+def test_a_proven_array_stays_apart_also_if_a_cell_reads_it() -> None:
+    kernel = Kernel()
+    assert apart(kernel, "total = [big.sum()]")
+    kernel.undo()
+    assert "total" not in kernel.names
+
+
+@pytest.mark.parametrize("source", ["holder['it'] = big", "part = big[:1000]", "other = big"])
+def test_an_array_that_gets_shared_is_looked_at(source: str) -> None:
+    kernel = Kernel()
+    assert not apart(kernel, source)
+    kernel.run("big[0] = 5")
+    kernel.undo()
+    kernel.redo()
+    names = kernel.names
+    shared = names["holder"].get("it"), names["part"], names.get("other")
+    assert [float(value[0]) for value in shared if value is not None] == [5.0]
+    names["big"][0] = 6
+    assert [float(value[0]) for value in shared if value is not None] == [6.0]
+
+
+def test_an_array_of_a_failed_point_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = Kernel()
+    assert apart(kernel, "small = [2]")
+    store = kernel.tracker.store
+    put = store.put
+    monkeypatch.setattr(store, "put", lambda *_: (_ for _ in ()).throw(OSError("full")))
+    with pytest.raises(OSError, match="full"):
+        kernel.run("big[1] = 3")
+    monkeypatch.setattr(store, "put", put)
+    step = kernel.run("small = [3]")
+    assert step is not None
+    assert "big" in step.changed
+
+
+def test_random_states_count_as_changed_only_if_they_are() -> None:
+    kernel = Kernel()
+    kernel.run("import random; random.seed(1); np.random.seed(1)")
+    assert kernel.run("len('')") is None
+    kernel.run("a = [random.random(), np.random.rand()]")
+    first = kernel.names["a"]
+    kernel.undo()
+    kernel.run("a = [random.random(), np.random.rand()]")
+    assert kernel.names["a"] == first
+
+
+def test_only_plain_states_can_be_the_same() -> None:
+    state, now = random.getstate(), np.random.get_state()
+    assert is_same(state, random.getstate())
+    assert is_same(now, np.random.get_state())
+    np.random.rand()
+    assert not is_same(now, np.random.get_state())
+    assert is_same({"precision": 8, "formatter": None}, {"precision": 8, "formatter": None})
+    assert not is_same({"precision": 8}, {"precision": 8.0})
+    assert not is_same({"threshold": 1, "edge": 2}, {"edge": 2, "threshold": 1})
+    assert not is_same({"formatter": len}, {"formatter": len})
+    assert not is_same((0.0,), (-0.0,))
