@@ -41,7 +41,7 @@ class Traveled(Result):
     def page(self) -> Page:
         """See `Result.page`."""
         arrived, manifest = self.arrived, self.arrived.manifest
-        notes = [*self._unseen(), *self._reran(), *self._not_kept()]
+        notes = [*self._unseen(), *self._reran(), *self._not_kept(), *arrived.places]
         if not (notes or arrived.changes):
             notes.append("All variables were equal already.")
         cell = manifest.provenance.get("cell")

@@ -45,9 +45,7 @@ class AutoStatus(Result):
             return Page(f"auto is off. {kept}.", hints=(Hint("A point after each cell", "%ckpt auto on"),))
         limits = self.limits
         most = f"{size(limits.most)} of them" if limits.most is not None else f"the last {limits.keep}"
-        headline = (
-            f"auto is on: a point after each cell, for at most {100 * limits.budget:g}% of the cells' time."
-        )
+        headline = f"auto is on: a point after each cell, for at most {limits.percent} of the cells' time."
         notes = [f"{kept}; it keeps {most}."]
         if self.missed:
             notes.append(

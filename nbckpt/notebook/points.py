@@ -82,7 +82,7 @@ class CellWatch:
         """Wait until the point in the background is there, so that a command sees it."""
         points = self._points()
         if points is not None:
-            points.settle()
+            points.wait()
             _say_trouble(points)
 
     def _touched(self, info: Any) -> Touched:

@@ -65,6 +65,14 @@ class Store(ABC):
             CancelledError: The put was cancelled (see cancel.py). *key* holds the same bytes as before.
         """
 
+    def put_note(self, key: str, data: Data) -> None:
+        """Store *data* as `put` does, for as long as this machine runs.
+
+        The bytes need not survive a crash of the machine, and a reader may find a part of them until the
+        return. This default is `put`.
+        """
+        self.put(key, data)
+
     @abstractmethod
     def exists(self, key: str) -> bool:
         """Tell whether the store has *key*."""

@@ -64,6 +64,16 @@ class LocalStore(Store):
         with self._staged(key) as stage:
             write_new(stage, data)
 
+    def put_note(self, key: str, data: Data) -> None:
+        """See `Store.put_note`. Nothing is synced."""
+        target = self.path(key)
+        with self._explained("write", key):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                write_new(target, data, synced=False)
+            except FileExistsError:
+                self.put(key, data)
+
     def copy(self, source: str, target: str) -> None:
         """See `Store.copy`. Both keys share one file, because the bytes of a key never change in place."""
         try:

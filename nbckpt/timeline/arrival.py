@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from sys import modules
 from typing import Any
 
@@ -36,6 +36,7 @@ class Arrived:
         missing: The variables that the checkpoint could not hold, and that are not bound.
         held: The namespace now.
         unseen: What had changed since the last point, by an undo: that change was undone as the first step.
+        places: What became of the working directory and of the environment variables.
     """
 
     manifest: Manifest
@@ -45,6 +46,7 @@ class Arrived:
     missing: tuple[str, ...]
     held: Held
     unseen: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()
 
 
 def arrive(
@@ -95,18 +97,29 @@ def arrive(
     lost = (unheld - kept.keys()).union(*(failure.names for failure in failed)) & bound.keys()
     ids = ids_of(bound) | dict.fromkeys(lost, UNHELD)
     # What could not be brought back may have shared objects with what was replaced.
-    new = loaded | {name: bound[name] for name in lost | patched.keys()}
+    known = {name: _patched_print(name, there, here) for name in patched if len(there.mates[name]) == 1}
+    new = loaded | {name: bound[name] for name in lost | (patched.keys() - known.keys())}
     stay = {
         name: known for name, known in here.prints.items() if name in bound.keys() - new.keys() - kept.keys()
     }
     states = environment.read_states()
-    same = {name for name in states.keys() & here.states.keys() if is_same(here.states[name], states[name])}
-    stay |= {name: here.prints[name] for name in same & here.prints.keys()}
+    stay |= known | _same_states(states, here)
     taken = prints(new | {name: state for name, state in states.items() if name not in stay})
     held = Held(target, ids, {**stay, **taken}, states)
     elsewhere = unheld - kept.keys()
     unheld_names, missing = sorted(elsewhere & bound.keys()), sorted(elsewhere - bound.keys())
     return Arrived(target, changes, tuple(failed), tuple(unheld_names), tuple(missing), held)
+
+
+def _same_states(states: Mapping[str, Any], here: Held) -> dict[str, Print]:
+    """Return the fingerprints of the states of libraries that are as they were."""
+    known = states.keys() & here.states.keys() & here.prints.keys()
+    return {name: here.prints[name] for name in known if is_same(here.states[name], states[name])}
+
+
+def _patched_print(name: str, there: Held, here: Held) -> Print:
+    """Return the fingerprint of an array that was patched: its record was the same, and its bytes are now."""
+    return replace(here.prints[name], digest=there.values[name].digest)
 
 
 def _figures(values: Iterable[Any]) -> Iterator[Any]:

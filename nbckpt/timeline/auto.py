@@ -29,7 +29,7 @@ from nbckpt.timeline.timeline import Timeline
 _WINDOW_S = 60.0
 _ALWAYS_S = 0.02
 _NO_NAMES = Touched(frozenset())
-_AT_END_S = 2.0
+_AT_END_S, _AT_MOST_S = 2.0, 30.0
 _COLLECTED = 64 << 20
 """After the removal of points that added this many bytes, gc runs in the background."""
 
@@ -101,7 +101,7 @@ class Auto:
         """Make no more points. Those that were made stay, and so does the one in the background."""
         self.limits = None
         self._rescue.end()
-        self.settle()
+        self.wait()
 
     def before_cell(self, touched: Touched) -> None:
         """Note that a cell begins, so that a signal meanwhile saves what it changed so far.
@@ -117,7 +117,7 @@ class Auto:
 
     def ready(self) -> Timeline:
         """Return the timeline for a way, after a point of the cells that have none yet."""
-        self.settle()
+        self.wait()
         if self.limits is not None and self.missed:
             self.timeline.record(self._last, missed=self.missed - 1)
             self._touched, self.missed = _NO_NAMES, 0
@@ -135,6 +135,16 @@ class Auto:
             self._given = 0
         return is_done
 
+    def wait(self) -> None:
+        """Wait for the point in the background. After half a minute or an interrupt it is dropped."""
+        is_done = False
+        try:
+            is_done = self.settle(_AT_MOST_S)
+        finally:
+            if not is_done:
+                self.timeline.drop()
+                self.settle(0)
+
     def unseen(self, saved: Manifest) -> tuple[str, ...]:
         """Return the variables that changed without being named, as a save of the present namespace shows.
 
@@ -149,8 +159,8 @@ class Auto:
 
     def _save_the_rest(self) -> None:
         """Save what no point holds yet, before the process ends."""
-        if not self.settle(_AT_END_S):
-            self.timeline.drop()
+        if not (self.settle(_AT_END_S) or self.timeline.drop()):
+            return  # the store does not answer
         self.settle(0)
         if self._is_running or self.missed:
             self.timeline.rescue({})
@@ -171,7 +181,7 @@ class Auto:
             return ""
         self._is_told = True
         return (
-            f"points take more than {100 * self.limits.budget:.3g}% of the cells' time, so there are fewer: "
+            f"points take more than {self.limits.percent} of the cells' time, so there are fewer: "
             "a cell without a point is undone together with the next one"
         )
 
@@ -193,7 +203,7 @@ class Auto:
         began = self._clock()
         self._spent.add(began, seconds)
         try:
-            self.settle()
+            self.wait()
             self.timeline.note(origin, touched)
             self._last = origin
             self.missed += 1
@@ -212,6 +222,7 @@ class Auto:
     def _drop_old(self, limits: Limits, needed: set[str], made: Manifest) -> None:
         """Remove the points of this notebook beyond the limits. `gc` frees their space."""
         timeline = self.timeline
+        self._points.note(made)
         points = self._points.all()
         for entry, point in beyond(points, limits, timeline.notebook, timeline.kernel, needed | {made.id}):
             with suppress(NotFoundError):  # another kernel removed it meanwhile

@@ -10,8 +10,7 @@ from sys import modules
 from typing import Any
 
 from nbckpt.core.manifest import Group, Manifest
-from nbckpt.core.memory.process import writable_memory
-from nbckpt.core.memory.userfault import covers
+from nbckpt.core.memory.process import is_writable
 from nbckpt.core.packs.live import differing, runs_between
 from nbckpt.core.packs.pools import others_run
 from nbckpt.core.packs.reader import Reader
@@ -85,8 +84,7 @@ def _patch(
     sizes = [root.size for root in groups[0].roots]
     if not (is_same and live.is_writable and [span.size for span in live.roots] == sizes):
         return None
-    memory = writable_memory()
-    if not all(covers(memory, span.address, span.end) for span in live.roots):
+    if not all(is_writable(span.address, span.end) for span in live.roots):
         return None
     return _differences(live.roots, groups[0], readers[0])
 

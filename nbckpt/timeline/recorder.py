@@ -13,6 +13,7 @@ from nbckpt.core.history import VanishedError
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.memory.pages import LEAST
 from nbckpt.core.packs.known import Known
+from nbckpt.core.packs.later import Later
 from nbckpt.core.packs.reader import Reader
 from nbckpt.core.packs.writer import Packer
 from nbckpt.core.references import Entry
@@ -21,9 +22,11 @@ from nbckpt.core.transfer import refresh, save, save_once
 from nbckpt.core.trash import discard
 from nbckpt.core.values.members import rough_size
 from nbckpt.errors import NbckptError
+from nbckpt.timeline.chain import Chain
 from nbckpt.timeline.held import Held
 from nbckpt.timeline.memory import Watch
 from nbckpt.timeline.pending import DroppedError, Pending
+from nbckpt.timeline.places import Places
 from nbckpt.timeline.recipes import Recipe, Recipes
 from nbckpt.timeline.step import Step
 from nbckpt.tracker import Tracker
@@ -65,6 +68,8 @@ class Recorder:
         self._undone: list[str] = []
         self._removed: dict[tuple[str, Recipe], Any] = {}
         self._watch = Watch()
+        self._chain = Chain(self.history)
+        self._places = Places()
 
     def note(self, origin: Mapping[str, Any], touched: Touched) -> None:
         """Note a cell that ran, before the point that holds its changes."""
@@ -85,7 +90,7 @@ class Recorder:
         """
         self.settle()
         step = self._step(origin, touched, missed)
-        made = self._publish(step)
+        made = self._publish(step) if self._is_first else self._write(step)
         return step if self._take_over(step, made) else None
 
     def begin(
@@ -107,26 +112,63 @@ class Recorder:
             then: Called in the background with the point, also if it is the last one.
         """
         self.settle()
-        if self.here is None or isinstance(self.trouble, VanishedError):
+        if self._is_first:
             self.record(origin, touched, missed=missed)
             return
-        history, step = self.history, self._step(origin, touched, missed)
-        packer = Packer(history.store, self._known, algorithms=history.algorithms, later=True)
-        self.is_busy = True
-        try:
-            may_differ = step.take(packer)
-        except BaseException:
-            with packer:
-                raise
-        finally:
-            self.is_busy = False
-        if not may_differ:
-            with packer:
-                self._take_over(step, self.here.manifest)
+        step = self._step(origin, touched, missed)
+        packer = self._taken(step)
+        if packer is None:
+            self._take_over(step, self._present())
             return
         step.let_go()
         work = partial(self._work, step, packer, self._known, self._tracker.read(Manifest()), then)
         self._pending = Pending(step, work, lends=packer.lends)
+
+    @property
+    def _is_first(self) -> bool:
+        """Whether the next point holds everything itself: it is the first, or gc took what it would share."""
+        return self.here is None or isinstance(self.trouble, VanishedError)
+
+    def _present(self) -> Manifest:
+        assert self.here is not None  # there is a first point
+        return self.here.manifest
+
+    def _taken(self, step: Step, room: int | None = None) -> Packer | None:
+        """Return a packer with what a step took, and copies in *room* bytes; None if nothing changed."""
+        history = self.history
+        packer = Packer(history.store, self._known, algorithms=history.algorithms, later=Later(room))
+        was_busy, self.is_busy = self.is_busy, True
+        try:
+            if step.take(packer):
+                return packer
+        except BaseException:
+            with packer:
+                raise
+        finally:
+            self.is_busy = was_busy
+        with packer:
+            return None
+
+    def _write(self, step: Step) -> Manifest:
+        """Write and publish a point now. If nothing changed, return the last one, and ask no store."""
+        packer = self._taken(step, 0)
+        if packer is None:
+            return self._present()
+        reader = self._tracker.read(Manifest())
+        self.is_busy = True
+        try:
+            refresh(self.history, self._known)
+            return save_once(
+                self._known,
+                packer,
+                lambda packer: step.finish(packer, reader),
+                lambda draft: step.publish(draft, self.history),
+            )
+        except VanishedError as error:
+            self._known.forget(error.packs)
+        finally:
+            self.is_busy = False
+        return self._publish(step)
 
     def _work(
         self,
@@ -172,12 +214,21 @@ class Recorder:
                 self._take_over(pending.step, pending.made)
         return True
 
-    def drop(self) -> None:
-        """Drop the point in the background, unless it is shown already. The next one takes its changes."""
+    def drop(self) -> bool:
+        """Drop the point in the background, unless it is shown already. The next one takes its changes.
+
+        If the store does not answer while the point is shown, the point is left alone. Return False then.
+        """
         pending = self._pending
-        if pending is not None and pending.drop():
-            self._pending, self.trouble = None, DroppedError("it was given up")
-            self._known = Known(self._tracker.store)  # its thread may still use the other one
+        if pending is None:
+            return True
+        is_dropped = pending.drop()
+        if not is_dropped and self.settle(_PATIENCE_AT_END_S):
+            return True
+        why = "" if is_dropped else f", but {self.history.store.url} does not answer, so it may still appear"
+        self._pending, self.trouble = None, DroppedError(f"it was given up{why}")
+        self._known = Known(self._tracker.store)  # its thread may still use the other one
+        return is_dropped
 
     def make_way(self, touched: Touched) -> None:
         """Wait before a cell while the point in the background needs memory that the cell may change."""
@@ -200,18 +251,22 @@ class Recorder:
             self._unsaved = looked_at = looked_at - apart.keys()
             self._watch.keep(glance)  # last: what it found is in `_unsaved`, also after an interrupt
         origin = self._with_notebook(origin)
-        return Step(here, variables, self._namespace, looked_at, origin, missed, self.recipes, apart)
+        step = Step(here, variables, self._namespace, looked_at, origin, missed, self.recipes, apart)
+        step.place = self._places.look()
+        return step
 
     def _take_over(self, step: Step, made: Manifest) -> bool:
         """Note that the namespace was as the point holds it. Tell whether it is a new point."""
         is_new = self.here is None or made is not self.here.manifest
         self.here = step.held(made)
+        self._places.keep(made.id, step.place)
         self.recipes.settle(step.recipes)
         self._unsaved, self.trouble = set(), None
         if is_new:
             self._undone.clear()
             self._removed.clear()
             self._tracker.before = made
+            self._chain.keep(made)
         return is_new
 
     @property

@@ -28,6 +28,11 @@ class Limits:
     keep: int | None = 200
     most: int | None = None
 
+    @property
+    def percent(self) -> str:
+        """The budget as text, such as `5%`."""
+        return f"{100 * self.budget:,.3f}".rstrip("0").rstrip(".") + "%"
+
 
 def beyond(
     points: Iterable[tuple[Entry, Point]], limits: Limits, notebook: str, kernel: str, needed: Collection[str]

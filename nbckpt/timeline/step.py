@@ -16,6 +16,7 @@ from nbckpt.core.packs.reader import Reader
 from nbckpt.core.packs.writer import Packer, Progress
 from nbckpt.core.values.variables import Captured, Print, capture
 from nbckpt.timeline.held import UNHELD, Held, ids_of
+from nbckpt.timeline.places import Place
 from nbckpt.timeline.recipes import Recipe, Recipes, facts
 
 POINT = "point"
@@ -43,6 +44,7 @@ class Step:
         removed: The names that are gone.
         recipes: The recipes of the variables that the point cannot hold. Complete after `take`.
         looked_at: The variables to look at.
+        place: The working directory and the environment variables of the step.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class Step:
         self._before, self._variables, self._namespace = before or _NOTHING, variables, namespace
         self.looked_at, self._origin, self._missed = looked_at, origin, missed
         self._apart = apart
+        self.place = Place()
         self._states: dict[str, Any] = {}
         self._same_states: set[str] = set()
         self._ids = ids_of(variables)

@@ -9,8 +9,9 @@ from typing import Any
 
 from nbckpt.core import environment
 from nbckpt.core.manifest import Manifest
+from nbckpt.core.packs.reader import Reader
 from nbckpt.core.packs.writer import Packer
-from nbckpt.core.references import SHORT, Entry
+from nbckpt.core.references import SHORT
 from nbckpt.core.trust import stranger
 from nbckpt.core.values.variables import Print, capture
 from nbckpt.errors import NotFoundError, UsageError
@@ -49,6 +50,7 @@ class Timeline(Recorder):
         super().__init__(tracker, namespace, hidden)
         self._reruns = False
         self._ways: list[tuple[str, str]] = []  # where a checkout led, and from where
+        self._reader = tracker.read(Manifest())
 
     def unseen(self, saved: Manifest, touched: Container[str]) -> tuple[str, ...]:
         """Return the variables that differ from the last point, by a save, though no code named them.
@@ -121,7 +123,7 @@ class Timeline(Recorder):
                 if self._undone
                 else "there is nothing to redo: nothing was undone since the last change of a variable"
             )
-        target = self._tracker.manifest(self._undone[-steps])
+        target = self._chain.get(self._undone[-steps]) or self._tracker.manifest(self._undone[-steps])
         ways = self._ways_along([self._here().id, *reversed(self._undone[-steps:])])
         arrived = self._go(target)
         self._ways += ways
@@ -164,8 +166,7 @@ class Timeline(Recorder):
 
     def _return_to(self, point: str) -> None:
         """Go to a point if it is still kept and is not here."""
-        entry = self._entries().get(point)
-        before = self.history.read(entry) if entry else None
+        before = self._chain.get(point)
         if before is not None and before.id != self._here().id and self.history.trusted(before):
             self._go(before)
 
@@ -183,15 +184,18 @@ class Timeline(Recorder):
         kept = {name: objects[name, recipe] for name, recipe in recipes.items() if (name, recipe) in objects}
         for name in self._prints(kept):  # a point can hold it now, for example since its class went back
             del kept[name]
-        arrived = arrive(
-            target, self._held(), self._tracker.read, self._prints, namespace, self._variables(), kept
-        )
+        arrived = arrive(target, self._held(), self._read, self._prints, namespace, self._variables(), kept)
         self.here, self._removed = arrived.held, objects
+        self._chain.keep(target)
         stay = {name: recipe for (name, recipe), value in live.items() if self._is(name, value)}
         stay = {name: recipe for name, recipe in stay.items() if name not in arrived.held.prints}
         self.recipes.settle(stay | {name: recipes[name] for name in kept})
         self._tracker.before = target
-        return arrived
+        return replace(arrived, places=self._places.go_back(target.id))
+
+    def _read(self, manifest: Manifest) -> Reader:
+        """Return a reader for the bytes of a checkpoint, which knows the indexes that were read before."""
+        return self._reader.carrying(manifest.inline)
 
     def _unheld(self) -> dict[tuple[str, Recipe], Any]:
         """Return the bound objects that no point holds, each by its variable and its recipe."""
@@ -219,26 +223,21 @@ class Timeline(Recorder):
 
     def _former(self, present: Manifest, ways: list[tuple[str, str]], passed: int) -> Manifest:
         """Return the point before *present*, or where the last checkout came from, which is taken off."""
-        entries = self._entries()
         came_from = ways.pop()[1] if ways and ways[-1][0] == present.id else ""
-        entry = entries.get(came_from) or entries.get(present.parent)
-        if entry is None:
+        former = (came_from and self._chain.get(came_from)) or self._chain.get(present.parent)
+        if former is None:
             was = f"{passed} steps back is" if passed else "this is"
             raise UsageError(f"there is nothing to undo: {was} the first point that is kept")
-        return self.history.read(entry)
+        return former
 
     def _ways_along(self, ids: list[str]) -> list[tuple[str, str]]:
         """Return the steps between these points that lead to a point from another one than its parent."""
-        entries = self._entries()
-        steps = [(later, former) for former, later in pairwise(ids) if later in entries]
-        return [step for step in steps if self.history.read(entries[step[0]]).parent != step[1]]
+        steps = [(self._chain.get(later), former) for former, later in pairwise(ids)]
+        return [(later.id, former) for later, former in steps if later and later.parent != former]
 
     def needed(self) -> set[str]:
         """See `Recorder.needed`. Where checkouts came from stays too."""
         return super().needed().union(former for _, former in self._ways)
-
-    def _entries(self) -> dict[str, Entry]:
-        return {entry.id: entry for entry in self.history.living(("checkpoints", "points"))}
 
     def _check_trust(self, target: Manifest, ref: str, *, trust: bool) -> None:
         history = self.history

@@ -16,6 +16,7 @@ from nbckpt.core import trash
 from nbckpt.core.packs import later
 from nbckpt.errors import StoreError
 from nbckpt.store import MemoryStore
+from nbckpt.timeline import auto, recorder
 from nbckpt.timeline.timeline import Timeline
 from nbckpt.tracker import Tracker
 
@@ -27,9 +28,12 @@ class Gate(MemoryStore):
         super().__init__()
         self.gate = threading.Event()
         self.gate.set()
+        self.waits = threading.Event()
         self.fails = False
 
     def put(self, key: str, data: Any) -> None:
+        if not self.gate.is_set():
+            self.waits.set()
         assert self.gate.wait(60)
         if self.fails:
             raise StoreError("no space left on device")
@@ -151,6 +155,26 @@ def test_gc_during_the_writing_is_made_good(kernel: Kernel) -> None:
 def test_undo_waits_for_the_point_of_the_cell_before(kernel: Kernel) -> None:
     kernel.run("b.append(2)")
     threading.Timer(0.01, kernel.store.gate.set).start()
+    kernel.timeline.undo(1, {})
+    assert kernel.names["b"] == [1]
+
+
+def test_a_store_that_does_not_answer_holds_nobody_up(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recorder, "_PATIENCE_AT_END_S", 0.01)
+    monkeypatch.setattr(auto, "_AT_MOST_S", 0.01)
+    points = auto.Auto(kernel.timeline)
+    kernel.run("b.append(2)")  # its manifest waits at the gate, when it can no longer be taken back
+    pending = kernel.timeline._pending
+    assert pending is not None
+    assert kernel.store.waits.wait(60)
+    points.turn_off()
+    assert "does not answer" in points.trouble()
+    assert kernel.timeline.settle(0)
+    kernel.store.gate.set()
+    pending.wait()
+    kernel.timeline.record({})
     kernel.timeline.undo(1, {})
     assert kernel.names["b"] == [1]
 

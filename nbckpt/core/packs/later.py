@@ -14,11 +14,15 @@ _MOST_COPIED = 64 << 20
 
 
 class Later:
-    """Work for later, in order, and the room for copies of lent memory that it needs."""
+    """Work for later, in order, and the room for copies of lent memory that it needs.
 
-    def __init__(self) -> None:
+    Args:
+        room: The most bytes of copies; None for 64 MiB.
+    """
+
+    def __init__(self, room: int | None = None) -> None:
         self._works: list[tuple[Callable[[], None], bool]] = []
-        self._room = _MOST_COPIED
+        self._room = _MOST_COPIED if room is None else room
 
     def copied(self, stored: Stored, blob: int, known: Known) -> list[int] | None:
         """Return where the blobs begin that may have to be written, or None if copies of them have no room.

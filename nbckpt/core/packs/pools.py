@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import cached_property
+from sys import modules
 from typing import Any
 
 from nbckpt._private_apis import target_of
@@ -59,7 +60,11 @@ def others_run() -> bool:
 def _is_harmless(thread: threading.Thread) -> bool:
     homes = {type(thread).__module__, getattr(target_of(thread), "__module__", "") or ""}
     known = any(home.partition(".")[0] in _QUIET for home in homes)
-    return known or thread is threading.current_thread() or thread.name.startswith(_OURS)
+    is_ours = thread is threading.current_thread() or thread.name.startswith(_OURS)
+    # It does what fsspec's file systems ask for, while their caller waits. (A thread that manages a pool of
+    # processes is not harmless: it runs callbacks of the user.)
+    loop = getattr(modules.get("fsspec.asyn"), "iothread", (None,))[0]
+    return known or is_ours or thread is loop
 
 
 def starts(thread: threading.Thread) -> bool:

@@ -29,6 +29,7 @@ CHECKERS = 2
 _CHECK_STEP = 8 << 20
 _READ_STEP = 8 << 20
 _AT_ONCE = 8
+_MOST_INDEXES = 1024
 _READ_GAP = 64 << 10  # reading this many unused bytes is faster than a second request
 
 
@@ -61,8 +62,16 @@ class Reader:
         self._pieces = 0
 
     def carrying(self, inline: Mapping[str, bytes]) -> Reader:
-        """Return a reader that also has these packs."""
-        return Reader(self.store, self._inline | dict(inline), mapping=self.mapping)
+        """Return a reader that also has these packs. The two share the indexes that they read.
+
+        Only one thread at a time may use either of them.
+        """
+        if len(self._indexes) > _MOST_INDEXES:
+            self._indexes.clear()
+            self._sums.clear()
+        reader = Reader(self.store, self._inline | dict(inline), mapping=self.mapping)
+        reader._indexes, reader._sums = self._indexes, self._sums
+        return reader
 
     def blobs(self, runs: Iterable[Run]) -> list[Blob]:
         """Return the blobs of *runs*, in order.

@@ -90,7 +90,7 @@ class Packer:
         inline: bool = True,
         dry: bool = False,
         salted: bool = False,
-        later: bool = False,
+        later: Later | None = None,
     ) -> None:
         self.algorithms = algorithms
         self.lends = False
@@ -118,7 +118,7 @@ class Packer:
         self._unwritten = Hashes(algorithms)
         self._lent = Lent(algorithms, self._unwritten.touched)
         self._indexes: dict[str, list[Blob]] = {}
-        self._later = Later() if later else None
+        self._later = later
         self._failed = threading.Event()
         self._total = self._done = 0
 
