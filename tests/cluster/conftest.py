@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,15 @@ import pytest
 def imported_ray() -> Any:
     """Ray, also while a test hides it."""
     return pytest.importorskip("ray", reason="needs Ray")
+
+
+def free_ports() -> dict[str, int]:
+    """Return ports for a node's agents: Ray waits 15 s only for agents that choose their own."""
+    agents = ("metrics_agent", "metrics_export", "dashboard_agent_listen", "runtime_env_agent")
+    with ExitStack() as stack:
+        listeners = [stack.enter_context(socket.create_server(("", 0))) for _ in agents]
+        ports = [listener.getsockname()[1] for listener in listeners]
+    return {f"{agent}_port": port for agent, port in zip(agents, ports, strict=True)}
 
 
 class Nodes:
@@ -34,6 +45,7 @@ class Nodes:
             resources={name: 1},
             object_store_memory=80 << 20,
             env_vars={"TMPDIR": str(disk), "NBCKPT_SECRET_FILE": str(disk / "secret")},
+            **free_ports(),
             **options,
         )
 
