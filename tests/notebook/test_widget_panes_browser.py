@@ -1,0 +1,69 @@
+"""The panes of checkpoints, history and sync in JupyterLab: saved, restored, gone back and sent by clicks."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from notebook.lab import Lab
+
+pytestmark = pytest.mark.browser
+
+BEGIN = """
+%load_ext nbckpt
+import os
+os.environ["NBCKPT_PANEL"] = "widget"
+%ckpt auto on --budget 10000%
+"""
+FIRST = "walk, model = [1, 2, 3], {'bias': 1}"
+
+
+def opened(lab: Lab, name: str, *cells: str, tab: str) -> Locator:
+    """Run the cells, then open the panel."""
+    lab.open(name, BEGIN, FIRST, *cells, f"%ckpt panel {tab}", "print(walk, globals().get('other'))")
+    for at in range(len(cells) + 2):
+        lab.run(at)
+    output = lab.run(len(cells) + 2)
+    output.locator(".nbckpt").wait_for()
+    return output
+
+
+def row(panel: Locator, text: str) -> Locator:
+    return panel.locator(".nb-rows .nb-row", has_text=text).first
+
+
+def test_clicks_save_restore_undo_and_delete(lab: Lab) -> None:
+    panel = opened(lab, "panes.ipynb", tab="checkpoints")
+    expect(panel.locator(".nb-empty")).to_contain_text("Nothing saved yet.")
+    panel.get_by_label("Name of the checkpoint").fill("mine")
+    panel.get_by_role("button", name="Save all variables").click()
+    expect(row(panel, "mine@1")).to_be_visible()
+    row(panel, "mine@1").click()
+    expect(panel.locator(".nb-values")).to_contain_text("= same")
+    panel.get_by_role("button", name="Restore all").click()
+    expect(panel.locator(".nb-actions")).to_contain_text("nothing would change")
+    panel.get_by_role("button", name="Cancel").click()
+    panel.get_by_role("button", name="Delete…").click()
+    panel.get_by_role("button", name="Delete 1 checkpoint").click()
+    expect(row(panel, "mine@1")).to_have_count(0)
+
+
+def test_a_click_goes_back_to_the_state_before(lab: Lab) -> None:
+    panel = opened(lab, "history.ipynb", "walk = [1]; other = 7", tab="history")
+    expect(row(panel, "walk = [1]; other = 7")).to_be_visible()
+    row(panel, "walk, model").click()
+    expect(panel.locator(".nb-detail")).to_contain_text("If you go here now:")
+    panel.get_by_role("button", name="Go to this state…").click()
+    expect(panel.locator(".nb-actions")).to_contain_text("will be removed.")
+    panel.locator("[data-action=confirm]").click()
+    expect(panel.locator(".nb-message")).to_contain_text("At [")
+    expect(lab.run(4)).to_contain_text("[1, 2, 3] None")
+
+
+def test_a_place_is_written_and_everything_is_sent(lab: Lab) -> None:
+    panel = opened(lab, "sync.ipynb", "%ckpt save one", tab="sync")
+    expect(panel.locator(".nb-sync")).to_contain_text("on this machine only")
+    panel.get_by_label("Place").fill(str(lab.folder / "there"))
+    panel.get_by_role("button", name="Turn on").click()
+    expect(panel.locator(".nb-sync")).to_contain_text("Everything is also in")
+    expect(panel.get_by_role("tab", name="Sync")).to_contain_text("✓")
