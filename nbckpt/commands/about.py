@@ -197,10 +197,10 @@ def help_(session: Session, command: Annotated[str, Word("COMMAND", "command")] 
 
 
 def panel(session: Session, tab: Annotated[str, Word("TAB")] = "checkpoints") -> None:
-    """Show checkpoints, trials and the sync in a panel.
+    """Show checkpoints, trials, the history and the sync in a panel.
 
     Args:
-        tab: The tab in front: checkpoints, trials or sync.
+        tab: The tab in front: checkpoints, trials, history or sync.
     """
     if session.panel is None:
         raise UsageError("the panel needs a notebook. The commands do the same. List them with `%ckpt help`.")
