@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from nbckpt.core.packs import pools
 from nbckpt.states import use_folder
@@ -23,6 +24,9 @@ ENDS_S = 20.0
 MEMORY, ROOM = "/dev/shm", 4 << 30
 
 QUICK = "not slow and not browser"
+
+settings.register_profile("nbckpt", settings(), deadline=None)  # a busy machine is not a failure
+settings.load_profile("nbckpt")
 
 pytest_plugins = ["servers.azure", "servers.s3", "servers.sftp"]
 

@@ -218,7 +218,7 @@ def inside(value: Any) -> set[int]:
     return reached
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(CELLS, min_size=2, max_size=6))
 def test_every_changed_variable_is_named_in_any_program(cells: list[str]) -> None:
     module = types.ModuleType("notebook")

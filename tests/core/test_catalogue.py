@@ -220,7 +220,7 @@ def resolved(history: References, ref: str) -> Entry | None:
 
 
 TestHistories = pytest.mark.slow(Histories.TestCase)
-TestHistories.settings = settings(max_examples=20, stateful_step_count=20, deadline=None)
+TestHistories.settings = settings(max_examples=20, stateful_step_count=20)
 
 
 @pytest.mark.usefixtures("small")

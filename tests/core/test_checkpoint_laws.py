@@ -23,9 +23,7 @@ from nbckpt.core.files import FILES
 from nbckpt.errors import UsageError
 from nbckpt.store import LocalStore
 
-laws = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
+laws = settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 # Keys and values of every kind.
 

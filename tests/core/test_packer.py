@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nbckpt.core.algorithms import PREFERRED
@@ -52,7 +52,6 @@ def test_any_buffer_can_be_read_back(size: int, records: bool) -> None:
     assert stored.size == size
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from([0, 1, *EDGES]), st.integers(0, 1), st.booleans()), max_size=6))
 def test_any_mixture_of_buffers_and_records_can_be_read_back(parts: list[tuple[int, int, bool]]) -> None:
     store = MemoryStore()

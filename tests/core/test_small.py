@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nbckpt.core.packs.reader import Reader
@@ -70,7 +70,6 @@ def same(values: Any) -> str:
 
 
 @pytest.mark.slow
-@settings(deadline=None)
 @given(st.dictionaries(st.sampled_from([f"v{at}" for at in range(300)]), PLAIN, max_size=40), st.randoms())
 def test_plain_values_are_restored_together_or_one_by_one(values: dict[str, Any], draw: Any) -> None:
     with Tracker(MemoryStore()) as tracker:

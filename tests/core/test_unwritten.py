@@ -367,7 +367,7 @@ WRITES = st.lists(
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=25, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, suppress_health_check=list(HealthCheck))
 @given(WRITES)
 def test_every_save_restores_to_a_copy_made_then(steps: list[tuple[str, int, int, int]]) -> None:
     arrays = [np.zeros(5 * BLOB + 100 * n, np.uint8) for n in range(3)]

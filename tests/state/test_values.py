@@ -421,14 +421,14 @@ def written() -> bytes:
     return file.getvalue()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(at=st.floats(0, 1, exclude_max=True))
 def test_a_file_that_is_cut_short_is_corrupt(written: bytes, at: float) -> None:
     with pytest.raises(CorruptError):
         read(io.BytesIO(written[: int(at * len(written))]))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(at=st.integers(0, 400), flip=st.integers(1, 255))
 def test_a_changed_head_raises_nothing_but_the_documented_errors(written: bytes, at: int, flip: int) -> None:
     head = written.index(b"\n", 20)

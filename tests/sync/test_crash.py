@@ -62,7 +62,7 @@ FILES = st.dictionaries(
 
 @pytest.mark.slow
 @given(old=st.none() | FILES, new=FILES, mirrored=st.booleans(), foreign=st.booleans())
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_a_crashed_upload_shows_old_or_new_files_and_is_repaired(
     old: Files | None, new: Files, mirrored: bool, foreign: bool
 ) -> None:

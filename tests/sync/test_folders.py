@@ -172,7 +172,7 @@ class Model:
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["memory", "folder"])
 @given(steps=st.lists(STEPS, max_size=25))
-@settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 def test_a_download_equals_the_last_upload_after_any_changes(target: str, steps: list) -> None:
     with tempfile.TemporaryDirectory() as top:
         model = Model(Path(top), MemoryStore() if target == "memory" else LocalStore(f"{top}/target"))

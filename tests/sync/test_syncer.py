@@ -697,7 +697,7 @@ def test_repeated_requests_during_a_sync_run_once_afterwards(steered: Steered) -
 
 
 @given(st.lists(st.tuples(st.sampled_from("ude"), st.sampled_from("ab"), st.sampled_from("xy")), max_size=8))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_joined_requests_have_the_same_outcome(asked: list[tuple[str, str, str]]) -> None:
     syncer = Steered()
     syncer.delete("first")
@@ -744,7 +744,7 @@ PATTERNS = st.lists(
 
 @pytest.mark.slow
 @given(st.sets(PATHS, min_size=1, max_size=6), PATTERNS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_a_pattern_means_the_same_up_down_and_in_a_retry(paths: set[str], patterns: list[str]) -> None:
     paths = {path for path in paths if not any(other.startswith(f"{path}/") for other in paths)}
     clean = [pattern.removeprefix("./").removesuffix("/") for pattern in patterns]

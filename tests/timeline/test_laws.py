@@ -238,7 +238,7 @@ class FewCellsBesideTheWriter(CellsBesideTheWriter):
     """The same in seconds."""
 
 
-LAW = settings(max_examples=60, stateful_step_count=25, deadline=None, phases=[Phase.generate])
+LAW = settings(max_examples=60, stateful_step_count=25, phases=[Phase.generate])
 Cells.TestCase.settings = CellsBesideTheWriter.TestCase.settings = LAW
 FewCells.TestCase.settings = FewCellsBesideTheWriter.TestCase.settings = settings(LAW, max_examples=3)
 TestCells = pytest.mark.slow(Cells.TestCase)

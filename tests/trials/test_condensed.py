@@ -32,7 +32,6 @@ def results_of(given: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**row, "training_iteration": at} for at, row in enumerate(given, 1)]
 
 
-@settings(deadline=None)
 @given(st.lists(rows, max_size=60), st.lists(st.integers(0, 60), max_size=4), st.integers(1, 5))
 def test_results_condense_alike_at_once_or_in_parts(
     made: list[dict[str, Any]], cuts: list[int], most: int
@@ -51,7 +50,6 @@ def test_results_condense_alike_at_once_or_in_parts(
     assert len(whole.curves) <= most
 
 
-@settings(deadline=None)
 @given(st.lists(numbers, min_size=1, max_size=200))
 def test_a_curve_keeps_first_last_lowest_and_highest(given: list[float]) -> None:
     curve = Curve().extended(given)
@@ -106,7 +104,7 @@ def known(trial: Trial) -> str:
     return repr((state_of(trial).condensed, trial.iteration, trial.metrics, trial.metric_names))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.lists(rows | st.integers(0, 30), max_size=40), st.integers(1, 6))
 def test_a_trial_is_the_same_live_and_read_again(
     tmp_path_factory: pytest.TempPathFactory, steps: list[Any], waiting: int

@@ -217,7 +217,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.dictionaries(names, values, max_size=4), max_size=6))
 def test_all_results_arrive_unchanged_and_in_order(reported: list[dict[str, Any]]) -> None:
 
@@ -1004,7 +1004,7 @@ kinds = st.sampled_from(["train", "save", "pack", "restore", "unpack", "anew"])
 
 
 @pytest.mark.slow
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(kinds, st.integers(0, 5)), max_size=12))
 def test_any_order_of_steps_saves_and_restores_matches_a_model(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]

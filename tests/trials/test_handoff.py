@@ -250,4 +250,4 @@ class Turns(RuleBasedStateMachine):
 
 
 TestTurns = Turns.TestCase
-TestTurns.settings = settings(max_examples=30, stateful_step_count=15, deadline=None)
+TestTurns.settings = settings(max_examples=30, stateful_step_count=15)

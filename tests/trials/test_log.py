@@ -13,7 +13,7 @@ from typing import Any
 
 import cloudpickle
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import nbckpt
@@ -315,7 +315,6 @@ def test_log_lines_look_as_in_a_terminal(log: Log, tmp_path: Path, written: str,
     assert last_lines(tmp_path, 40) == seen
 
 
-@settings(deadline=None)
 @given(st.text(st.characters(), max_size=300))
 def test_log_lines_are_printable_and_match_the_printed_lines(text: str) -> None:
     """The log has at most one line for each printed line."""

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from nbckpt.trials.views.eta import Progress, progress, typical
@@ -60,7 +60,6 @@ metrics = st.dictionaries(st.sampled_from(["training_iteration", "time_total_s"]
 
 
 @pytest.mark.slow
-@settings(deadline=None)
 @given(
     st.lists(st.none() | numbers, max_size=12),
     st.integers(0, 1 << 40),
@@ -77,7 +76,6 @@ def test_progress_is_never_negative_or_nan(
     assert not set("-ni") & set(estimate.eta.replace("min", ""))
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(1, 1000)))
 def test_the_typical_count_is_between_minimum_and_maximum(iterations: list[int]) -> None:
     estimate = typical(iterations)

@@ -440,7 +440,7 @@ def test_two_alternating_runners_keep_their_own_checkpoints(start: Start) -> Non
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["train", "save", "restore", "stop"]))))
 def test_no_runner_sees_another_one_in_any_order_of_steps(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, str]]

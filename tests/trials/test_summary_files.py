@@ -88,7 +88,7 @@ events = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.lists(events, max_size=20))
 def test_a_summary_is_equal_to_a_fold(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, Any]]
