@@ -197,7 +197,7 @@ def help_(session: Session, command: Annotated[str, Word("COMMAND", "command")] 
 
 
 def panel(session: Session, tab: Annotated[str, Word("TAB")] = "checkpoints") -> None:
-    """Show checkpoints, trials, the history and the sync in a panel.
+    """Show checkpoints, trials, history and sync in a panel.
 
     Args:
         tab: The tab in front: checkpoints, trials, history or sync.

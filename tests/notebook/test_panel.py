@@ -614,7 +614,7 @@ def test_an_unexpected_error_is_shown_and_the_next_press_works(
         (KeyboardInterrupt(), ""),
     ]:
         with monkeypatch.context() as patch:
-            patch.setattr("nbckpt.notebook.panels.controller.parse", raising(error))
+            patch.setattr("nbckpt.notebook.runner.parse", raising(error))
             with suppress(KeyboardInterrupt):
                 press(panel, "Verify")
         assert f"error: {said or 'KeyboardInterrupt'}" in shown(panel)

@@ -17,8 +17,9 @@ import nbckpt
 from nbckpt.commands.values import find_scheduler
 from nbckpt.errors import UsageError
 from nbckpt.trials import ASHA, Experiment, Scheduler, Trainable
+from nbckpt.trials.model import summary_file
 from nbckpt.trials.model.decision import Decision
-from nbckpt.trials.model.trial import Trial, state_of
+from nbckpt.trials.model.trial import Trial, is_held, state_of
 
 SECONDS = 60
 
@@ -328,3 +329,12 @@ def test_side_by_side_no_trial_is_trained_twice() -> None:
     assert reached[0] == 27
     assert all(count in {1, 3, 9, 27} for count in reached)
     assert sum(count >= 3 for count in reached) >= 9
+
+
+def test_a_summary_keeps_the_rungs() -> None:
+    for trial in search(xs=4).trials:
+        kept, whole = summary_file.read(trial.folder), Trial.read(trial.folder)
+        assert kept is not None
+        for name in ("rungs", "promoted", "held_at", "decision"):
+            assert getattr(state_of(kept), name) == getattr(state_of(whole), name)
+        assert is_held(kept) == (trial.id != "t0")

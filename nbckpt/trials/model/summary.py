@@ -17,7 +17,7 @@ from nbckpt.trials.model.metrics import ITERATION, plain
 from nbckpt.trials.model.state import MOST_MEDIA, MOST_STEPS, MediaOfName, Status, TrialState
 from nbckpt.trials.model.trial import Trial, state_of, trial_of
 
-VERSION = 2
+VERSION = 1
 """The version of what summaries hold. One of another version is not read."""
 
 _MOMENT = OneOf(None, float)
@@ -33,11 +33,10 @@ _FIELDS: dict[str, Any] = {
     "attempts": int,
     "started_at": _MOMENT,
     "ended_at": _MOMENT,
-    "promoted": int,
-    "held_at": OneOf(None, int),
-    "decision": str,
 }
 """The fields of a state that a summary holds as they are."""
+_SCHEDULED: dict[str, Any] = {"promoted": int, "held_at": OneOf(None, int), "decision": str}
+"""The fields of a state that a summary holds beside its rungs if a scheduler decided about the trial."""
 _FORM = _FIELDS | {
     "status": str,
     "config": dict,
@@ -47,7 +46,7 @@ _FORM = _FIELDS | {
     "load": {str: float},
     "user_note": str,
     "tags": [str],
-    "rungs": [(int, OneOf(None, float))],
+    "scheduled?": _SCHEDULED | {"rungs": [(int, OneOf(None, float))]},
 }
 
 
@@ -78,9 +77,9 @@ class Summary:
             "curves": [[name, curve.to_json()] for name, curve in state.condensed.curves.items()],
             "media": [_media_to_json(media) for media in state.media.values()],
             "load": state.loads[-1] if state.loads else {},
-            "rungs": [[rung, value] for rung, value in state.rungs.items()],
             "user_note": self.annotation.note,
             "tags": list(self.annotation.tags),
+            **_scheduled(state),
         }
 
     @classmethod
@@ -103,9 +102,17 @@ class Summary:
         state.kept = Condensed({name: Curve.from_json(curve) for name, curve in document["curves"]}), []
         state.media = {media.newest.name: media for media in _media_from_json(document["media"], folder)}
         state.loads = [document["load"]] if document["load"] else []
-        state.rungs = dict(document["rungs"])
+        if scheduled := document.get("scheduled"):
+            vars(state).update({name: scheduled[name] for name in _SCHEDULED}, rungs=dict(scheduled["rungs"]))
         annotation = Annotation(document["user_note"], tuple(document["tags"]))
         return cls(trial_of(state), annotation)
+
+
+def _scheduled(state: TrialState) -> dict[str, Any]:
+    if not state.decision:
+        return {}
+    rungs = [[rung, value] for rung, value in state.rungs.items()]
+    return {"scheduled": {name: getattr(state, name) for name in _SCHEDULED} | {"rungs": rungs}}
 
 
 def _media_to_json(media: MediaOfName) -> dict[str, Any]:
