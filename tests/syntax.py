@@ -33,7 +33,9 @@ def nodes(path: Path) -> Iterator[Any]:
     while left:
         node = left.pop()
         yield node
-        for value in vars(node).values():
+        # Not all attributes: libraries give a `parent` to nodes, also to `Load()`, which all trees share.
+        for name in node._fields:
+            value = getattr(node, name, None)
             if isinstance(value, list):
                 left += [part for part in value if isinstance(part, ast.AST)]
             elif isinstance(value, ast.AST):
