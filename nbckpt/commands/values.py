@@ -170,13 +170,13 @@ def find_scheduler(text: str, namespace: Namespace | None) -> Any:
     """Return the scheduler of `--scheduler`: a name with options, or a variable of the notebook.
 
     Raises:
-        UsageError: There is no such scheduler, or it has no such option.
+        UsageError: The scheduler or one of its options is unknown.
     """
     name, *words = text.split()
     if namespace is not None and name in namespace and not words:
         return namespace[name]
     if name not in SCHEDULERS:
-        raise UsageError(f"there is no scheduler {name!r}: there is {', '.join(SCHEDULERS)}, or a variable")
+        raise UsageError(f"the scheduler {name!r} is unknown: use {', '.join(SCHEDULERS)}, or a variable")
     options = assignments(words, namespace)
     try:
         return SCHEDULERS[name](**options)

@@ -310,7 +310,7 @@ def test_the_command_makes_a_scheduler() -> None:
     asha = find_scheduler("asha max_t=9 reduction_factor=4", None)
     assert (asha.max_t, asha.reduction_factor) == (9, 4)
     assert find_scheduler("mine", {"mine": asha}) is asha
-    with pytest.raises(UsageError, match="there is no scheduler 'best': there is asha, or a variable"):
+    with pytest.raises(UsageError, match="the scheduler 'best' is unknown: use asha, or a variable"):
         find_scheduler("best", {})
     with pytest.raises(UsageError, match=r"unexpected keyword argument 'most'\. Its options: max_t, grace"):
         find_scheduler("asha most=3", None)
@@ -338,3 +338,20 @@ def test_a_summary_keeps_the_rungs() -> None:
         for name in ("rungs", "promoted", "held_at", "decision"):
             assert getattr(state_of(kept), name) == getattr(state_of(whole), name)
         assert is_held(kept) == (trial.id != "t0")
+
+
+class Repeats(ASHA):
+    """Promotes the first trial over and over, also while it runs and after its end."""
+
+    first: Trial | None = None
+
+    def next_trial(self, held: Mapping[str, Trial]) -> tuple[Trial, Decision] | None:
+        self.first = self.first or next(iter(held.values()), None)
+        return None if self.first is None else (self.first, Decision("promote", "again", 0))
+
+
+def test_a_scheduler_cannot_promote_a_trial_that_is_not_held() -> None:
+    experiment = search(scheduler=Repeats(max_t=3), xs=3)
+    assert experiment.notes == []  # no worker ended for that
+    for trial in experiment.trials:
+        assert [result["training_iteration"] for result in trial.results] == [*range(1, trial.iteration + 1)]

@@ -1,1 +1,1 @@
-"""The panel as one widget: what the kernel sends to the browser, and what it does for it."""
+"""The panel as one widget: the messages to the browser, and the actions that the browser asks for."""

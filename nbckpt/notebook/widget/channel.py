@@ -29,7 +29,7 @@ _MOST_AT_ONCE = 8
 
 
 class Wire(Protocol):
-    """The data of one pane, and its deeds. Any thread may use it."""
+    """The data of one pane, and its actions. Any thread may use it."""
 
     OF: ClassVar[frozenset[str]]
     VERBS: ClassVar[frozenset[str]]
@@ -52,7 +52,7 @@ class Wire(Protocol):
         """
 
     def act(self, verb: str, ids: Sequence[str], options: Mapping[str, Any]) -> Message:
-        """Do one thing, or with `dry` tell what it would do.
+        """Carry out an action; with `dry`, only tell what it would change.
 
         Raises:
             NbckptError: It failed.

@@ -1,4 +1,4 @@
-"""The deeds of the pane of checkpoints. With `dry`, each tells first what it would change."""
+"""The actions of the pane of checkpoints. With `dry`, an action only tells what it would change."""
 
 from __future__ import annotations
 

@@ -161,7 +161,8 @@ class SafeScheduler(Guarded):
         if picked is None:
             return None
         trial, decision = picked
-        del self.held[trial.id]
+        if self.held.pop(trial.id, None) is None:  # it runs already, or has ended
+            return None
         with TrialRecorder(trial) as recorder:
             recorder.decided(decision)
             recorder.queue()
