@@ -42,7 +42,7 @@ restore first
 undo
 cell prep
 snippet first
-auto on
+auto on --budget 1000000%
 restore first x --as copied_
 undo
 redo

@@ -15,7 +15,10 @@ from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
 
 from notebook.lab import browser, chromium, lab, python, server
 
-__all__ = ["Notebook", "browser", "chromium", "lab", "notebook", "published", "python", "server"]
+__all__ = ["AUTO_ON", "Notebook", "browser", "chromium", "lab", "notebook", "published", "python", "server"]
+
+AUTO_ON = "%ckpt auto on --budget 1000000%"
+"""A point after each cell, also on a machine so busy that a point takes a thousand times as long."""
 
 
 class Notebook:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from notebook.conftest import Notebook
+from notebook.conftest import AUTO_ON, Notebook
 
 ROWS = {
     "set": ("s = {'a', 'b', 'c'}", "s.add('z'); s.discard('z'); sorted(s)", "s.add('q')", "sorted(s)"),
@@ -82,7 +82,7 @@ def watched(notebook: Notebook) -> Notebook:
         "import collections, copy, functools, io, itertools, pathlib, random, re\n"
         "import numpy as np\nimport pandas as pd"
     )
-    notebook.run("%ckpt auto on --budget 100000%")
+    notebook.run(AUTO_ON)
     return notebook
 
 

@@ -10,7 +10,7 @@ from IPython.display import display
 from IPython.utils.capture import capture_output
 
 from nbckpt.notebook.magic import CheckpointMagics
-from notebook.conftest import Notebook
+from notebook.conftest import AUTO_ON, Notebook
 
 MISSING = "<not bound>"
 
@@ -81,7 +81,7 @@ TABLE = {
 def watched(notebook: Notebook) -> Notebook:
     notebook.run("import copy, random, threading\nimport numpy as np\nimport pandas as pd")
     notebook.run("%load_ext nbckpt")
-    notebook.run("%ckpt auto on --budget 100000%")
+    notebook.run(AUTO_ON)
     return notebook
 
 
@@ -234,7 +234,7 @@ def test_a_full_disk_is_said_and_the_cell_is_not_lost(
         watched.run("%ckpt auto off")
     assert shown.stderr.count("there is no point of the cell before") == 1
     assert shown.stderr.count("no space left on device") == 1
-    watched.run("%ckpt auto on")
+    watched.run(AUTO_ON)
     watched.run("d = 1")
     watched.run("%ckpt undo 2")
     assert watched.names["a"] == [1]
@@ -286,7 +286,7 @@ def test_an_empty_kernel_is_told_of_the_last_state(watched: Notebook) -> None:
     with capture_output() as shown:
         watched.run("%reload_ext nbckpt")
     assert "variables: %ckpt restore " in shown.stdout
-    watched.run("%ckpt auto on")
+    watched.run(AUTO_ON)
     watched.run(f"%ckpt restore {shown.stdout.split()[-1]}")
     assert (watched.names["a"], watched.names["b"]) == (1, 2)
 
@@ -311,13 +311,13 @@ def test_history_shows_the_points_of_this_notebook(
     monkeypatch.setenv("JPY_SESSION_NAME", "/other.ipynb")
     watched.run("%reload_ext nbckpt")
     assert "points of other notebooks: %ckpt ls --auto" in str(watched.run("%ckpt history"))
-    watched.run("%ckpt auto on --budget 100000%")
+    watched.run(AUTO_ON)
     watched.run("b = 1")
     assert all(point.notebook == "/other.ipynb" for point in watched.run("%ckpt history").points)
 
 
 def test_a_point_with_a_name_is_a_checkpoint(notebook: Notebook) -> None:
-    notebook.run("%ckpt auto on --keep 2")
+    notebook.run(f"{AUTO_ON} --keep 2")
     for number in range(3):
         notebook.run(f"x = {number}")
     named = notebook.run("%ckpt history").points[1]

@@ -10,22 +10,22 @@ from IPython.utils.capture import capture_output
 
 from nbckpt.store import LocalStore
 from nbckpt.tracker import Tracker
-from notebook.conftest import Notebook
+from notebook.conftest import AUTO_ON, Notebook
 
-ON = "%ckpt auto on --budget 100000%"
 TRIAL = """
-import threading
+import time
+from pathlib import Path
 import nbckpt
-go = threading.Event()
 def train(config):
-    go.wait(60)
+    while not Path("go").exists():
+        time.sleep(0.01)
     nbckpt.report(loss=1.0)
 """
 
 
 @pytest.fixture
 def watched(notebook: Notebook) -> Notebook:
-    notebook.run(ON)
+    notebook.run(AUTO_ON)
     return notebook
 
 
@@ -38,7 +38,7 @@ def test_cells_beside_a_running_trial_are_undone(watched: Notebook) -> None:
     assert watched.names["a"] == [1]
     watched.run("%ckpt redo")
     assert watched.names["a"] == [1, 2]
-    watched.run("go.set(); experiment.wait()")
+    watched.run("Path('go').touch(); experiment.wait()")
     assert "1 done" in str(watched.run("%ckpt trials beside"))
 
 
@@ -52,7 +52,7 @@ def test_a_save_is_pushed_without_points_and_undone_elsewhere(
     monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "there"))
     watched.run("del a, h")
     watched.run("%reload_ext nbckpt")
-    watched.run(f"{ON} --keep 3")
+    watched.run(f"{AUTO_ON} --keep 3")
     watched.run("b = 1")
     watched.run(f"%ckpt pull {tmp_path / 'copy'}")
     watched.run("b = 2")
@@ -66,7 +66,7 @@ def test_a_save_is_pushed_without_points_and_undone_elsewhere(
 
 
 def test_gc_and_a_push_between_cells_take_nothing_away(watched: Notebook, tmp_path: Path) -> None:
-    watched.run("%ckpt auto on --budget 100000% --keep 3")
+    watched.run(f"{AUTO_ON} --keep 3")
     watched.run("import random")
     for number in range(8):
         watched.run(f"a = random.Random({number}).randbytes(100_000)")

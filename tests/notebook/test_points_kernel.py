@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from notebook.conftest import AUTO_ON
 from notebook.test_cell_kernel import Kernel, folder, kernel
 
 __all__ = ["folder"]
@@ -32,7 +33,7 @@ def said(running: Kernel, cell: str) -> str:
 
 def test_a_kill_in_an_automatic_save_leaves_the_last_point(folder: Path) -> None:
     with kernel(folder) as first:
-        first.run("%ckpt auto on --budget 100000%")
+        first.run(AUTO_ON)
         first.run("import numpy as np; a = [1]; big = np.zeros(1_000_000)")
         first.run("a.append(2)")
         first.client.execute(STUCK + "a.append(3); big[:] = 7")
@@ -44,7 +45,7 @@ def test_a_kill_in_an_automatic_save_leaves_the_last_point(folder: Path) -> None
     with kernel(folder) as second:
         line = said(second, "%reload_ext nbckpt")
         assert line.startswith("State of ")
-        second.run("%ckpt auto on --budget 100000%")
+        second.run(AUTO_ON)
         second.run(line.partition(": ")[2])
         assert second.value("a, float(big.sum())") == "([1, 2], 0.0)"
         assert "Everything verified" in str(second.run("%ckpt verify"))
@@ -56,7 +57,7 @@ def test_two_kernels_of_one_notebook_undo_their_own_cells(
     monkeypatch.setenv("JPY_SESSION_NAME", "/same.ipynb")
     with kernel(folder) as first, kernel(folder) as second:
         for running, start in ((first, 1), (second, 10)):
-            running.run("%ckpt auto on --budget 100000% --keep 3")
+            running.run(f"{AUTO_ON} --keep 3")
             running.run(f"a = [{start}]")
         for number in range(6):
             second.run(f"a.append({number})")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from nbckpt.render import Result
-from notebook.conftest import Notebook
+from notebook.conftest import AUTO_ON, Notebook
 
 # From Python 3.13 on, a connection that an undo takes away warns.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning")
@@ -27,7 +27,7 @@ def no_connection_left() -> Iterator[None]:
 @pytest.fixture
 def watched(notebook: Notebook) -> Iterator[Notebook]:
     notebook.run("import pathlib, random, sqlite3, threading")
-    notebook.run("%ckpt auto on --budget 100000%")
+    notebook.run(AUTO_ON)
     yield notebook
     for value in notebook.names.values():
         if isinstance(value, sqlite3.Connection):
@@ -207,7 +207,7 @@ def test_a_new_kernel_makes_it_again(watched: Notebook) -> None:
 
 def test_what_was_there_before_auto_has_no_cell(notebook: Notebook) -> None:
     notebook.run("g = (part for part in [1, 2])")
-    notebook.run("%ckpt auto on --budget 100000%")
+    notebook.run(AUTO_ON)
     notebook.run("a = 1")
     notebook.run("_ = next(g)")
     done = notebook.run("%ckpt undo --rerun")

@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 from nbckpt.render import Result
-from notebook.conftest import Notebook
+from notebook.conftest import AUTO_ON, Notebook
 
 MODULE = """
 import ctypes
@@ -46,7 +46,7 @@ def watched(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> Notebook:
     exec(MODULE, vars(ways))
     monkeypatch.setitem(sys.modules, ways.__name__, ways)
     notebook.run("import ways_that_nobody_sees as ways; import numpy as np")
-    notebook.run("%ckpt auto on --budget 100000%")
+    notebook.run(AUTO_ON)
     return notebook
 
 

@@ -10,7 +10,7 @@ import pytest
 from nbckpt.errors import NbckptError, NotFoundError
 from nbckpt.notebook.widget.history import HistoryWire
 from nbckpt.notebook.widget.wires import Pace
-from notebook.conftest import Notebook
+from notebook.conftest import AUTO_ON, Notebook
 from notebook.typed import Clock, Typed, rows_of
 from waiting import until
 
@@ -35,7 +35,7 @@ def wire(typed: Typed, clock: Clock) -> HistoryWire:
 @pytest.fixture
 def watched(notebook: Notebook) -> Notebook:
     """A notebook with three states."""
-    notebook.run("%ckpt auto on --budget 10000%")
+    notebook.run(AUTO_ON)
     notebook.run("a = [1]")
     notebook.run("b = 2")
     notebook.run("a = [1, 2]; del b")

@@ -13,7 +13,7 @@ BEGIN = """
 %load_ext nbckpt
 import os
 os.environ["NBCKPT_PANEL"] = "widget"
-%ckpt auto on --budget 10000%
+%ckpt auto on --budget 1000000%
 """
 FIRST = "walk, model = [1, 2, 3], {'bias': 1}"
 

@@ -11,7 +11,7 @@ import pytest
 from nbckpt.core.packs.pools import InlineExecutor, Pool
 from nbckpt.sync.background import DefaultSyncer
 from notebook.committed import FOLDER, code_cells, read
-from notebook.conftest import Notebook
+from notebook.conftest import AUTO_ON, Notebook
 
 TRAIN = """
 import nbckpt
@@ -110,7 +110,7 @@ def test_the_panel_opens_without_threads(no_threads: Notebook) -> None:
 
 
 def test_cells_are_undone_and_restored_without_threads(no_threads: Notebook) -> None:
-    no_threads.run("%ckpt auto on --budget 100000%")
+    no_threads.run(AUTO_ON)
     no_threads.run("import numpy as np\nbig, small = np.zeros(300_000), [1]")
     no_threads.run("big[0] = 7; small.append(2)")
     no_threads.run("%ckpt undo")

@@ -43,7 +43,7 @@ CELLS = (
 )
 run("%load_ext nbckpt")
 run("import numpy as np, random")
-run(f"%ckpt auto on --budget 100000% {limit};")
+run(f"%ckpt auto on --budget 1000000% {limit};")
 run("numbers = list(range(1000)); table = {}; array = np.zeros(100_000); view = array")
 looks = []
 for number in range(cells):
