@@ -159,6 +159,14 @@ def test_json_holds_numbers_where_people_see_texts(session: Session) -> None:
     assert (trial["status"], trial["config"], trial["metrics"]["bad"]) == ("done", {"lr": 1}, None)
 
 
+def test_json_of_trials_has_their_rungs(session: Session) -> None:
+    line = "run train lr=1 --name e --executor inline --scheduler asha --metric loss --mode min"
+    (trial,) = data_of(session, line)["trials"]
+    assert trial["rungs"] == {"0": 1.0, "1": 0.5}
+    assert data_of(session, "show e/t0")["rungs"] == {"0": 1.0, "1": 0.5}
+    jsonschema.validate(data_of(session, "trials e"), schema(session, "trials e"))
+
+
 def test_a_shell_prints_only_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ls", "--json", "--store", str(tmp_path)]) == 0
     assert json.loads(capsys.readouterr().out)["rows"] == []

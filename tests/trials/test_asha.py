@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 
 import nbckpt
 from nbckpt.commands.values import find_scheduler
-from nbckpt.errors import UsageError
+from nbckpt.errors import StoreError, UsageError
 from nbckpt.trials import ASHA, Experiment, Scheduler, Trainable
 from nbckpt.trials.model import summary_file
 from nbckpt.trials.model.decision import Decision
+from nbckpt.trials.model.journal import Journal
 from nbckpt.trials.model.trial import Trial, is_held, state_of
 
 SECONDS = 60
@@ -335,8 +336,8 @@ def test_a_summary_keeps_the_rungs() -> None:
     for trial in search(xs=4).trials:
         kept, whole = summary_file.read(trial.folder), Trial.read(trial.folder)
         assert kept is not None
-        for name in ("rungs", "promoted", "held_at", "decision"):
-            assert getattr(state_of(kept), name) == getattr(state_of(whole), name)
+        assert kept.rungs == whole.rungs == trial.rungs
+        assert state_of(kept).scheduling == state_of(whole).scheduling
         assert is_held(kept) == (trial.id != "t0")
 
 
@@ -355,3 +356,101 @@ def test_a_scheduler_cannot_promote_a_trial_that_is_not_held() -> None:
     assert experiment.notes == []  # no worker ended for that
     for trial in experiment.trials:
         assert [result["training_iteration"] for result in trial.results] == [*range(1, trial.iteration + 1)]
+
+
+class Halves(Scheduler):
+    """Pauses each trial after its first report, and lets all go on when none is new. It has no rungs."""
+
+    def setup(self, experiment: Any) -> None:
+        self.done = {trial.id for trial in experiment.trials if trial.iteration}
+
+    def wants_checkpoint(self, trial: Trial) -> bool:
+        return trial.id not in self.done
+
+    def reported(self, trial: Trial) -> Decision | None:
+        if trial.id in self.done:
+            return None
+        self.done.add(trial.id)
+        return Decision("pause", "the first half")
+
+    def last_trial(self, held: Mapping[str, Trial]) -> tuple[Trial, Decision] | None:
+        return next(((trial, Decision("promote", "the other half")) for trial in held.values()), None)
+
+
+class HoldsAll(Halves):
+    """Lets no trial go on."""
+
+    def last_trial(self, held: Mapping[str, Trial]) -> tuple[Trial, Decision] | None:
+        return None
+
+
+def test_a_scheduler_without_rungs_promotes_what_it_paused() -> None:
+    experiment = search(scheduler=Halves(), xs=2, stop={"training_iteration": 3})
+    assert steps(experiment) == [3, 3]
+    assert [trial.attempts for trial in experiment.trials] == [2, 2]
+    assert [trial.rungs for trial in experiment.trials] == [{}, {}]
+
+
+def test_trials_held_without_a_rung_are_held_after_a_restart() -> None:
+    stop = {"training_iteration": 3}
+    held = search(scheduler=HoldsAll(), xs=2, stop=stop)
+    assert [(trial.status, trial.note) for trial in held.trials] == [("PAUSED", "the first half")] * 2
+    forget(held)
+    assert all(is_held(Trial.read(trial.folder)) for trial in held.trials)
+    assert steps(search(scheduler=Halves(), xs=2, stop=stop)) == [3, 3]
+
+
+def test_a_user_may_resume_a_trial_held_without_a_rung() -> None:
+    experiment = search(scheduler=HoldsAll(), xs=2, stop={"training_iteration": 3})
+    experiment.resume("t1")
+    assert experiment.wait(SECONDS)
+    assert steps(experiment) == [1, 3]
+    assert (
+        '"do":"promote","reason":"resumed by the user"'
+        in (experiment.trials[1].folder / "events.jsonl").read_text()
+    )
+
+
+@pytest.mark.parametrize(
+    ("pause", "then", "held"),
+    [
+        ({"rung": 1}, (), True),  # as ASHA's journals have it that are older than `held`
+        ({"held": True}, (), True),
+        ({}, (), False),
+        ({"held": False, "rung": 1}, (), False),
+        ({"rung": 1}, ({"event": "decision", "do": "promote", "rung": 1, "reason": ""},), False),
+        ({"held": True}, ({"event": "decision", "do": "promote", "reason": ""},), False),
+        ({"rung": 1}, ({"event": "pause", "note": "paused"},), False),
+        ({"rung": 1}, ({"event": "queue"}, {"event": "pause"}), False),
+    ],
+)
+def test_the_journal_says_whether_a_trial_is_held(
+    pause: dict[str, Any], then: tuple[dict[str, Any], ...], held: bool
+) -> None:
+    trial = Trial(Path("t0"), {})
+    for event in ({"event": "pause", "note": ""} | pause, *then):
+        state_of(trial).fold(event)
+    assert is_held(trial) is held
+
+
+def test_a_full_disk_at_a_promotion_fails_only_that_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    append, full = Journal.append, StoreError("No space left on device")
+
+    def appends(self: Journal, event: Any, *, durable: bool = False) -> None:
+        if event.get("do") == "promote" and self._file.parent.name == "t1":
+            raise full
+        append(self, event, durable=durable)
+
+    monkeypatch.setattr(Journal, "append", appends)
+    experiment = search(scheduler=Halves(), xs=3, stop={"training_iteration": 3})
+    assert [trial.status for trial in experiment.trials] == ["TERMINATED", "ERROR", "TERMINATED"]
+    assert experiment.trials[1].error == "No space left on device"
+    assert experiment.notes == []  # no worker ended for that
+
+
+def test_a_stop_without_a_reason_ends_the_trial() -> None:
+    class Stops(Halves):
+        def reported(self, trial: Trial) -> Decision | None:
+            return Decision("stop", "")
+
+    assert steps(search(scheduler=Stops(), xs=2)) == [1, 1]

@@ -5,29 +5,25 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal
 
 from nbckpt.errors import NbckptError, StoreError, TrialError
 from nbckpt.provenance.trial import of_worker
-from nbckpt.sync import SyncConfig
 from nbckpt.trials.checkpoints.durable import NotDurableError
 from nbckpt.trials.checkpoints.origin import lent
 from nbckpt.trials.checkpoints.record import Record
-from nbckpt.trials.engine.callbacks import Callbacks
-from nbckpt.trials.engine.guarded import SafeScheduler, SafeSearch
+from nbckpt.trials.engine.guarded import SafeScheduler
+from nbckpt.trials.engine.run_settings import RunSettings
 from nbckpt.trials.engine.system import SystemSampler
-from nbckpt.trials.executors import Executor, Job, Worker, WorkerEndedError
+from nbckpt.trials.engine.verdict import DONE, GOES_ON, Verdict, settled, verdict_on
+from nbckpt.trials.executors import Job, Worker, WorkerEndedError
 from nbckpt.trials.executors.output import Speaker, listener, speaker, teeing
 from nbckpt.trials.model.decision import Decision
 from nbckpt.trials.model.log import Log
 from nbckpt.trials.model.metrics import FirstResult, Result
 from nbckpt.trials.model.reading import complete
 from nbckpt.trials.model.recorder import TrialRecorder
-from nbckpt.trials.model.retention import RetentionPolicy
-from nbckpt.trials.model.stopping import Stopper
 from nbckpt.trials.model.trial import STOPPED, Status, Trial, state_of
-from nbckpt.trials.training.trainable import Trainable
 
 ControlSignal = Literal["", "pause", "stop"]
 """What a user asked a running trial to do; empty for nothing."""
@@ -37,32 +33,6 @@ NOT_SAVED = (
 )
 
 _log = logging.getLogger("nbckpt")
-
-
-class Versioned(Protocol):
-    """An experiment whose views are refreshed when its version grows."""
-
-    version: int
-
-
-@dataclass(frozen=True)
-class RunSettings:
-    """The settings that every trial of an experiment shares."""
-
-    trainable: type[Trainable]
-    executor: Executor
-    stopper: Stopper
-    keep: RetentionPolicy | None
-    checkpoint_every: int
-    max_failures: int
-    callbacks: Callbacks
-    search: SafeSearch
-    experiment: Versioned
-    sync: SyncConfig = field(default_factory=SyncConfig)
-    origin: str = ""
-    provenance: bool = True
-    system_metrics: bool = False
-    scheduler: SafeScheduler = field(default_factory=SafeScheduler)
 
 
 class Attempt:
@@ -83,9 +53,8 @@ class Attempt:
         self._name = name
         self._worker: Worker | None = None
         self._origin: Record | None = None
-        self._reason = self._warning = ""
-        self._stopped_early = False
-        self._held: Decision | None = None
+        self._verdict, self._is_judged = GOES_ON, settings.judges
+        self._warning = ""
         self._expects_decision = False
         self._saves_itself = settings.trainable.tells_when_to_save()
         self._saved_at = 0
@@ -181,15 +150,15 @@ class Attempt:
             by.ends()
 
     def _finish(self) -> None:
-        trial = self.trial
-        if self._held is not None and not self._reason:
-            self._recorder.pause(self._with_warning(self._held.reason), rung=self._held.rung)
-        elif self.signal == "pause" and not self._reason:
+        verdict, hold = self._verdict, self._verdict.hold
+        if hold is not None:
+            self._recorder.pause(self._with_warning(hold.reason), by=hold)
+        elif self.signal == "pause" and not verdict.ends:
             self._recorder.pause(self._with_warning("paused"))
         else:
-            early = self._stopped_early or not self._reason
-            self._recorder.end(self._with_warning(self._reason or STOPPED), stopped_early=early)
-            self._settings.callbacks.call("on_trial_complete", trial)
+            reason, early = (verdict.reason, verdict.early) if verdict.ends else (STOPPED, True)
+            self._recorder.end(self._with_warning(reason), stopped_early=early)
+            self._settings.callbacks.call("on_trial_complete", self.trial)
 
     def _train(self, held: ExitStack) -> None:
         worker = self._start(held)
@@ -252,8 +221,7 @@ class Attempt:
     def on_result(self, result: Result) -> bool:
         """Take in one result. Return whether the trial may continue."""
         settings, trial, metrics = self._settings, self.trial, result.metrics
-        reason = given_up = ""
-        decision = None
+        verdict = DONE if result.done else GOES_ON
         if type(result) is FirstResult and settings.provenance:
             of_worker(trial.folder, result.origin)
         if self._sampler is not None and (load := self._sampler.sample()):
@@ -262,56 +230,38 @@ class Attempt:
             # Before the checkpoint: after a crash in between, this result is repeated, not lost.
             durable = result.checkpoint == "given"
             self._recorder.result(metrics, result.media, durable=durable, numbers=result.numbers)
-            if settings.search.source is not None:
-                given_up = settings.search.reported(trial)
-            if settings.stopper.stop is not None:
-                reason = settings.stopper.reason(trial, metrics)
-            if settings.scheduler.source is not None and not (reason or given_up or result.done):
-                decision, reason, given_up = self._decided()
-            reason = reason or given_up
-        ends = bool(reason) or result.done
-        if result.checkpoint == "given" or self._is_due(ends=ends):
+            if self._is_judged:
+                verdict = verdict_on(result, settings, self._recorder)
+        if result.checkpoint == "given" or self._is_due(ends=verdict.ends):
             self._save()
         elif result.checkpoint == "missing":
             self.saves = False
             if not self._expects_decision:
                 self._state.note = NOT_SAVED
-        if decision is not None and (given_up := self._hold(decision)):
-            ends, reason = True, given_up
+        if verdict.hold is not None:
+            verdict = self._hold(verdict, verdict.hold)
         if metrics and settings.callbacks.listed:
             settings.callbacks.call("on_trial_result", trial, metrics)
         if settings.scheduler.source is not None:
             self._expect_decision()
         settings.experiment.version += 1
         signal = self.signal  # read once: a signal from here on takes effect after the next result
-        if signal == "pause" and self._is_due(ends=ends):
+        if signal == "pause" and self._is_due(ends=verdict.ends):
             self._save()
-        if ends:
-            self._reason, self._stopped_early = reason or "done", bool(reason) and reason == given_up
-        return not (ends or signal)
+        if verdict is not GOES_ON:
+            self._verdict = verdict
+        return not (verdict.ends or signal)
 
-    def _decided(self) -> tuple[Decision | None, str, str]:
-        """Ask the scheduler. Return the pause that it wants, or why the trial ends, or why it is given up."""
-        decision = self._settings.scheduler.reported(self.trial)
-        if decision is None:
-            return None, "", ""
-        if decision.do == "pause":  # after the checkpoint, without which there is no pause
-            return decision, "", ""
-        self._recorder.decided(decision)
-        if decision.do != "stop":
-            return None, "", ""
-        return (None, decision.reason, "") if decision.rung is None else (None, "", decision.reason)
-
-    def _hold(self, decision: Decision) -> str:
-        """Pause the trial for the scheduler. Without a checkpoint, return the reason to give it up, or ""."""
+    def _hold(self, verdict: Verdict, decision: Decision) -> Verdict:
+        """Pause the trial for the scheduler, if it has a checkpoint of this result. Return what follows."""
         # see docs/decisions/0105
-        is_saved = self._state.checkpoint and self._state.checkpoint_iteration == self._state.iteration
-        if not is_saved:
-            decision = self._settings.scheduler.unsaved(self.trial, decision)
+        if not self._state.checkpoint or self._state.checkpoint_iteration != self._state.iteration:
+            return settled(self._settings.scheduler.unsaved(self.trial, decision), self._recorder)
         self._recorder.decided(decision)
-        if is_saved and not self.signal:
-            self._held, self.signal = decision, "pause"
-        return decision.reason if decision.do == "stop" else ""
+        if self.signal:  # a user's pause or stop comes first
+            return GOES_ON
+        self.signal = "pause"
+        return verdict
 
     def _expect_decision(self) -> None:
         """Ask for a checkpoint with the next result if the scheduler may pause the trial there."""

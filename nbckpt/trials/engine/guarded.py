@@ -6,6 +6,7 @@ import logging
 import threading
 from typing import Any, ClassVar
 
+from nbckpt.errors import StoreError
 from nbckpt.trials.engine.search import Search
 from nbckpt.trials.model.decision import Decision
 from nbckpt.trials.model.recorder import TrialRecorder
@@ -26,6 +27,7 @@ class Guarded:
     Attributes:
         source: The object; None if there is none or it failed.
         notes: The failures, one sentence each.
+        open: Whether it may start trials: it has not failed, and nobody closed it.
     """
 
     kind: ClassVar[str]
@@ -33,7 +35,21 @@ class Guarded:
     def __init__(self, source: object | None = None) -> None:
         self.source: Any = source
         self.notes: list[str] = []
+        self._is_closed = False
         self._lock = threading.Lock()
+
+    @property
+    def open(self) -> bool:
+        """See the class."""
+        return self.source is not None and not self._is_closed
+
+    def close(self) -> None:
+        """Start no trials until `reopen`."""
+        self._is_closed = True
+
+    def reopen(self) -> None:
+        """Undo `close`."""
+        self._is_closed = False
 
     def setup(self, experiment: ExperimentView) -> None:
         """See `Search.setup` and `Scheduler.setup`."""
@@ -59,35 +75,18 @@ class Guarded:
 
 
 class SafeSearch(Guarded):
-    """An experiment's search, if it has one.
-
-    Attributes:
-        open: Whether the search may suggest new trials.
-    """
+    """An experiment's search, if it has one. While it is open, it may suggest new trials."""
 
     kind = "search"
 
     def __init__(self, search: Search | None = None) -> None:
         super().__init__(search)
-        self._may_suggest = search is not None
-
-    @property
-    def open(self) -> bool:
-        """See the class."""
-        return self._may_suggest and self.source is not None
-
-    def close(self) -> None:
-        """Suggest no new trials until `resume`."""
-        self._may_suggest = False
-
-    def resume(self) -> None:
-        """Open the search again, unless it failed."""
-        self._may_suggest = True
 
     def suggest(self, trial_id: str) -> dict[str, Any] | None:
-        """See `Search.suggest`."""
+        """See `Search.suggest`. The search is closed when it has no more."""
         config: dict[str, Any] | None = self._call("suggest", trial_id)
-        self._may_suggest = config is not None
+        if config is None:
+            self.close()
         return config
 
     def reported(self, trial: Trial) -> str:
@@ -99,8 +98,7 @@ class SafeScheduler(Guarded):
     """An experiment's scheduler, if it has one. Without one, all trials go on.
 
     Attributes:
-        held: The trials that it paused and that may go on, by their names.
-        open: Whether held trials may go on.
+        held: The trials that it paused, by their names. They may go on while it is open.
     """
 
     kind = "scheduler"
@@ -108,7 +106,6 @@ class SafeScheduler(Guarded):
     def __init__(self, scheduler: object | None = None) -> None:
         super().__init__(scheduler)
         self.held: dict[str, Trial] = {}
-        self.open = True
 
     def setup(self, experiment: ExperimentView) -> None:
         """See `Scheduler.setup`. Trials that were held before are held again."""
@@ -138,8 +135,10 @@ class SafeScheduler(Guarded):
             StoreError: The disk failed.
         """
         self.held.pop(trial.id, None)
-        if trial.status == Status.PAUSED and (rungs := rungs_of(trial)) > state_of(trial).promoted:
-            recorder.decided(Decision("promote", "resumed by the user", rungs - 1))
+        rungs = rungs_of(trial)
+        overrules = is_held(trial) or rungs > state_of(trial).scheduling.promoted
+        if trial.status == Status.PAUSED and overrules:
+            recorder.decided(Decision("promote", "resumed by the user", rungs - 1 if rungs else None))
             self._call("resumed", trial)
 
     def hold(self, trial: Trial) -> None:
@@ -149,11 +148,10 @@ class SafeScheduler(Guarded):
     def promote(self, *, last: bool = False) -> Trial | None:
         """Return the held trial that goes on next, which its journal says already; None if none does.
 
+        If its journal cannot be written, the returned trial has failed with the cause.
+
         Args:
             last: Whether nothing else is left to train.
-
-        Raises:
-            StoreError: The disk failed.
         """
         picked: tuple[Trial, Decision] | None = None
         if self.open and self.held:
@@ -164,6 +162,9 @@ class SafeScheduler(Guarded):
         if self.held.pop(trial.id, None) is None:  # it runs already, or has ended
             return None
         with TrialRecorder(trial) as recorder:
-            recorder.decided(decision)
-            recorder.queue()
+            try:
+                recorder.decided(decision)
+                recorder.queue()
+            except StoreError as error:
+                recorder.lose(str(error))
         return trial

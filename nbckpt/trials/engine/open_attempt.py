@@ -8,6 +8,7 @@ from contextvars import Context, copy_context
 from typing import Any
 
 from nbckpt.trials.engine.attempt import Attempt
+from nbckpt.trials.engine.verdict import DONE
 from nbckpt.trials.executors.cell import CellWorker
 from nbckpt.trials.model import params
 from nbckpt.trials.training.reporter import StatusReporter
@@ -87,6 +88,6 @@ class OpenAttempt(Attempt):  # see docs/decisions/0082
             with self._stack:
                 if error is not None:
                     raise failure(error)
-            if not self.signal:
-                self._reason = self._reason or "done"
+            if not (self.signal or self._verdict.ends):
+                self._verdict = DONE
             self._finish()

@@ -11,8 +11,9 @@ from dataclasses import replace
 from typing import Protocol
 
 from nbckpt.core.packs.pools import starts
-from nbckpt.trials.engine.attempt import Attempt, RunSettings
+from nbckpt.trials.engine.attempt import Attempt
 from nbckpt.trials.engine.open_attempt import OpenAttempt
+from nbckpt.trials.engine.run_settings import RunSettings
 from nbckpt.trials.executors import InlineExecutor, ThreadExecutor
 from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.model.trial import Status, Trial, is_held
@@ -184,8 +185,7 @@ class WorkerPool:
         try:
             attempt.run()
             if trial.finished:
-                self.run_settings.search.ended(trial)
-                self.run_settings.scheduler.ended(trial)
+                self.run_settings.tell_end(trial)
         finally:
             self._forget(attempt)
 
@@ -204,7 +204,7 @@ class WorkerPool:
     def _next(self) -> Attempt | None:
         assert self.run_settings is not None
         with self.changed:
-            trial = self.run_settings.scheduler.promote()
+            trial = self._promote()
             if trial is None:
                 trial = self.line.popleft() if self.line else self._client.suggest()
             if trial is None:
@@ -215,6 +215,15 @@ class WorkerPool:
                 attempt.ask_for_checkpoint()
             return attempt
 
+    def _promote(self, *, last: bool = False) -> Trial | None:
+        """See `SafeScheduler.promote`. A trial that failed there has ended, and the next one is asked for."""
+        assert self.run_settings is not None
+        while trial := self.run_settings.scheduler.promote(last=last):
+            if not trial.finished:
+                return trial
+            self.run_settings.tell_end(trial)
+        return None
+
     def _left(self) -> bool:
         """End a worker thread, unless new work came. The last one calls `PoolClient.on_idle` first."""
         with self.changed:
@@ -223,8 +232,7 @@ class WorkerPool:
             if self.workers > 1:
                 self.workers -= 1
                 return True
-            assert self.run_settings is not None
-            if trial := self.run_settings.scheduler.promote(last=True):
+            if trial := self._promote(last=True):
                 self.line.append(trial)
                 return False
         self._idle()

@@ -13,7 +13,6 @@ from nbckpt.errors import StoreError, UsageError
 from nbckpt.sync import SyncConfig
 from nbckpt.sync.shutdown import before_the_end
 from nbckpt.trials.engine import shutdown
-from nbckpt.trials.engine.attempt import RunSettings
 from nbckpt.trials.engine.callbacks import Callbacks
 from nbckpt.trials.engine.claim import Claim, OpenClaims
 from nbckpt.trials.engine.control import ControlRequest, Owner
@@ -21,6 +20,7 @@ from nbckpt.trials.engine.files import ExperimentFiles
 from nbckpt.trials.engine.guarded import SafeScheduler, SafeSearch
 from nbckpt.trials.engine.open_attempt import OpenAttempt
 from nbckpt.trials.engine.pool import WorkerPool
+from nbckpt.trials.engine.run_settings import RunSettings
 from nbckpt.trials.engine.search import Search
 from nbckpt.trials.engine.upload import callbacks_of
 from nbckpt.trials.executors import Executor, open_executor
@@ -310,7 +310,7 @@ class Runner(ExperimentFiles):
                         pool.line.remove(trial)
             if not name:
                 self._search.close()
-                self._scheduler.open = False
+                self._scheduler.close()
             self.touch()
             pool.changed.notify_all()
 
@@ -346,8 +346,8 @@ class Runner(ExperimentFiles):
         if self.spec.executor == CellExecutor.name:
             raise UsageError(only_in_its_loop(self.folder.name))
         if not name:
-            self._search.resume()
-            self._scheduler.open = True
+            self._search.reopen()
+            self._scheduler.reopen()
         trials = self.resumable(name, errored=errored)
         if self.spec.trainable is None:
             self.spec = spec_file.read(self.folder).load(open_signer(), trust=trust)

@@ -14,7 +14,8 @@ class Decision:
         do: To continue, to pause until the scheduler lets the trial go on, or to stop for good. `promote`
             lets a paused trial go on.
         reason: Why, in a sentence for people.
-        rung: The rung at which this was decided; None if there are no rungs.
+        rung: The rung at which this was decided, from 0; None if it was not at a rung. A stop at a rung gives
+            the trial up; any other stop ends it as done.
         value: The metric there; None if it is not a finite number.
     """
 

@@ -39,7 +39,7 @@ _KNOWN: dict[str, dict[str, Any]] = {
     "start": {"from": OneOf(str, None), "iteration": int, "origin?": str, "trial?": str, **_AT},
     "result": {"result": {"training_iteration": int, "time_total_s?": float, "timestamp?": float}},
     "checkpoint": {"name": str, "iteration": int, **_AT},
-    "pause": {"note?": str, "rung?": int, **_AT},
+    "pause": {"note?": str, "held?": bool, "rung?": int, **_AT},
     "end": {"note?": str, "early?": bool, **_AT},
     "error": {"error": str, "traceback": str, "retry": bool, **_AT},
     "queue": _AT,

@@ -98,9 +98,11 @@ class TrialRecorder:
             event["value"] = decision.value
         self._record(event, durable=decision.do == "promote")
 
-    def pause(self, note: str = "", *, rung: int | None = None) -> None:
-        """Record that the trial was paused; by the scheduler if there is a *rung*."""
-        held = {} if rung is None else {"rung": rung}
+    def pause(self, note: str = "", *, by: Decision | None = None) -> None:
+        """Record that the trial was paused. With a scheduler's decision, the scheduler holds the trial."""
+        held: Event = {} if by is None else {"held": True}
+        if by is not None and by.rung is not None:
+            held["rung"] = by.rung
         self._record({"event": "pause", "note": note, **held}, durable=True)
 
     def end(self, note: str = "", *, stopped_early: bool = False) -> None:

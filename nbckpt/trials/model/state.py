@@ -15,6 +15,7 @@ from nbckpt.trials.model.annotation import Annotation
 from nbckpt.trials.model.condensed import Condensed
 from nbckpt.trials.model.journal import Event, Stamp
 from nbckpt.trials.model.metrics import ITERATION, TIME_THIS_ITER, all_numbers
+from nbckpt.trials.model.scheduling import Scheduling
 
 MOST_MEDIA = 200
 """Of how many names the media are kept: those with the newest."""
@@ -74,10 +75,7 @@ class TrialState:
         annotated: The stamp of `notes.json` and what was read of it; None before that.
         is_cut: Whether results that it took in no longer count, so that the journal must be read again.
         is_partial: Whether it is from a summary, which lacks the texts, loads, previews and the traceback.
-        rungs: The metric that the scheduler compared at each rung; null if it was no finite number.
-        promoted: How many rungs the scheduler let the trial leave.
-        held_at: The rung at which the scheduler paused it; None if it did not.
-        decision: Why the scheduler decided what it decided last.
+        scheduling: What the scheduler decided about it.
         kept: The condensed results, and newer results that wait for that. Only together they are all.
     """
 
@@ -105,10 +103,7 @@ class TrialState:
     annotated: tuple[Stamp, Annotation] | None = None
     is_cut: bool = False
     is_partial: bool = False
-    rungs: Mapping[int, float | None] = field(default_factory=dict)
-    promoted: int = 0
-    held_at: int | None = None
-    decision: str = ""
+    scheduling: Scheduling = field(default_factory=Scheduling)
     times: deque[Any] = field(default_factory=lambda: deque(maxlen=RECENT))
     kept: tuple[Condensed, list[Mapping[str, Any]]] = field(default_factory=lambda: (Condensed(), []))
     _shown: tuple[object, int, Condensed] = (None, 0, Condensed())
@@ -143,15 +138,13 @@ class TrialState:
         if kind == "result":
             self._take_result(event, numbers=numbers)
             return
-        at = event.get("at")
+        at, self.scheduling = event.get("at"), self.scheduling.followed_by(event)
         if kind == "start":
             self._start(event)
         elif kind == "checkpoint":
             self.checkpoint, self.checkpoint_iteration = event["name"], event["iteration"]
         elif kind == "queue":
-            self.status, self.held_at = Status.PENDING, None
-        elif kind == "decision":
-            self._decide(event)
+            self.status = Status.PENDING
         elif kind == "load":
             self.loads.append({"at": at or 0.0, **event["load"]})
             del self.loads[:-_MOST_LOADS]
@@ -163,7 +156,6 @@ class TrialState:
         elif kind in {"pause", "end"}:
             self.status = Status.PAUSED if kind == "pause" else Status.TERMINATED
             self.note = self.noted = event.get("note", "")
-            self.held_at = event.get("rung")
             self.stopped_early = event.get("early", False)
             self.ended_at = at
 
@@ -193,17 +185,8 @@ class TrialState:
         self.times, self.kept, self.media = again.times, again.kept, again.media
         self.iteration, self.last_result, self.is_cut = again.iteration, again.last_result, False
 
-    def _decide(self, event: Event) -> None:
-        rung, self.decision = event.get("rung"), event["reason"]
-        if rung is not None:
-            if "value" in event:  # the first counts: the report is repeated if the trial restarts before it
-                self.rungs = {rung: event["value"], **self.rungs}
-            if event["do"] in {"continue", "promote"}:
-                self.promoted = max(self.promoted, rung + 1)
-
     def _start(self, event: Event) -> None:
         self.status, self.ended_at, self.stopped_early = Status.RUNNING, None, False
-        self.held_at = None
         self.note = self.noted = ""
         self.started_at = self.started_at or event.get("at")
         self.attempts += 1

@@ -14,6 +14,7 @@ from nbckpt.trials.model.annotation import LONGEST_NOTE, MOST_TAGS, Annotation
 from nbckpt.trials.model.condensed import MOST_NAMES, Condensed
 from nbckpt.trials.model.curve import Curve
 from nbckpt.trials.model.metrics import ITERATION, plain
+from nbckpt.trials.model.scheduling import Scheduling
 from nbckpt.trials.model.state import MOST_MEDIA, MOST_STEPS, MediaOfName, Status, TrialState
 from nbckpt.trials.model.trial import Trial, state_of, trial_of
 
@@ -35,8 +36,6 @@ _FIELDS: dict[str, Any] = {
     "ended_at": _MOMENT,
 }
 """The fields of a state that a summary holds as they are."""
-_SCHEDULED: dict[str, Any] = {"promoted": int, "held_at": OneOf(None, int), "decision": str}
-"""The fields of a state that a summary holds beside its rungs if a scheduler decided about the trial."""
 _FORM = _FIELDS | {
     "status": str,
     "config": dict,
@@ -46,7 +45,7 @@ _FORM = _FIELDS | {
     "load": {str: float},
     "user_note": str,
     "tags": [str],
-    "scheduled?": _SCHEDULED | {"rungs": [(int, OneOf(None, float))]},
+    "scheduled?": {"promoted": int, "held": bool, "reason": str, "rungs": [(int, OneOf(None, float))]},
 }
 
 
@@ -103,16 +102,16 @@ class Summary:
         state.media = {media.newest.name: media for media in _media_from_json(document["media"], folder)}
         state.loads = [document["load"]] if document["load"] else []
         if scheduled := document.get("scheduled"):
-            vars(state).update({name: scheduled[name] for name in _SCHEDULED}, rungs=dict(scheduled["rungs"]))
+            state.scheduling = Scheduling(**scheduled | {"rungs": dict(scheduled["rungs"])})
         annotation = Annotation(document["user_note"], tuple(document["tags"]))
         return cls(trial_of(state), annotation)
 
 
 def _scheduled(state: TrialState) -> dict[str, Any]:
-    if not state.decision:
+    scheduling = state.scheduling
+    if scheduling == Scheduling():
         return {}
-    rungs = [[rung, value] for rung, value in state.rungs.items()]
-    return {"scheduled": {name: getattr(state, name) for name in _SCHEDULED} | {"rungs": rungs}}
+    return {"scheduled": vars(scheduling) | {"rungs": [[*rung] for rung in scheduling.rungs.items()]}}
 
 
 def _media_to_json(media: MediaOfName) -> dict[str, Any]:

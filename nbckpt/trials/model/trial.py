@@ -196,6 +196,14 @@ class Trial(Rich):
         return known[1]
 
     @property
+    def rungs(self) -> dict[int, float | None]:
+        """The metric that the scheduler compared at each rung, from 0; None if it was not a finite number.
+
+        Empty if no scheduler compared it at a rung.
+        """
+        return dict(sorted(self._state.scheduling.rungs.items()))
+
+    @property
     def stopped_early(self) -> bool:
         """Whether a user stopped it, or a search gave it up, before it was done."""
         return self._state.stopped_early
@@ -278,14 +286,12 @@ def state_of(trial: Trial) -> TrialState:
 
 def is_held(trial: Trial) -> bool:
     """Return whether the scheduler paused a trial and has not let it go on since."""
-    state = trial._state
-    is_waiting = state.held_at is not None and state.promoted <= state.held_at
-    return is_waiting and state.status == Status.PAUSED
+    return trial._state.scheduling.held and trial._state.status == Status.PAUSED
 
 
 def rungs_of(trial: Trial) -> int:
     """Return how many rungs a trial has reached."""
-    return max(trial._state.rungs, default=-1) + 1
+    return max(trial._state.scheduling.rungs, default=-1) + 1
 
 
 def trial_of(state: TrialState) -> Trial:

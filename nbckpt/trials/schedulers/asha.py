@@ -74,11 +74,11 @@ class ASHA(Scheduler):
         """See `Scheduler.setup`."""
         self._rungs, self._left, self._step, self._seen, self._is_done = [], {}, {}, {}, False
         for trial in experiment.trials:
-            state = state_of(trial)
-            for rung, value in state.rungs.items():
+            scheduling = state_of(trial).scheduling
+            for rung, value in scheduling.rungs.items():
                 if rung < _MOST_RUNGS:
                     self._rung(rung).add(trial.id, self.badness(value))
-            self._leave(trial.id, min(state.promoted, _MOST_RUNGS))
+            self._leave(trial.id, min(scheduling.promoted, _MOST_RUNGS))
             if trial.finished:
                 self.ended(trial)
 

@@ -39,6 +39,7 @@ class TrialData:
         damage: A sentence about damage in its files; empty if there is none.
         media: The newest media of each name.
         load: The newest sample of the machine's load; empty without `system_metrics`.
+        rungs: The metric that the scheduler compared at each rung, by the rung; null if it was not a number.
         provenance: What is needed to do its last attempt again; only if one trial is shown.
     """
 
@@ -61,6 +62,7 @@ class TrialData:
     damage: str
     media: tuple[MediaData, ...] = ()
     load: Mapping[str, float] = field(default_factory=dict)
+    rungs: Mapping[int, float | None] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -121,4 +123,5 @@ def trial_data(trial: Trial, status: str) -> TrialData:
         trial.damage,
         tuple(media.for_json() for media in newest_media(trial)),
         next(iter(state_of(trial).loads[-1:]), {}),
+        trial.rungs,
     )

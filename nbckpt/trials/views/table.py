@@ -221,7 +221,7 @@ def _table(
     annotations = {trial.id: trial.annotation for trial in shown}
     is_tagged = any(annotation.tags for annotation in annotations.values())
     is_noted = any(annotation.note for annotation in annotations.values())
-    is_scheduled = any(state_of(trial).rungs for trial in shown)
+    is_scheduled = any(state_of(trial).scheduling.rungs for trial in shown)
     etas = {name: current.eta for name, current in running.items() if current.eta}
     columns = (
         *(Column("trial"), Column("status")),
@@ -265,8 +265,8 @@ def _step(checkpoint: str | None) -> str:
 
 def _rung(trial: Trial) -> Cell:
     """Return the last rung that a trial has reached; the cell's title says what was decided there."""
-    state = state_of(trial)
-    return Cell(str(max(state.rungs)) if state.rungs else "", state.decision)
+    scheduling = state_of(trial).scheduling
+    return Cell(str(max(scheduling.rungs)) if scheduling.rungs else "", scheduling.reason)
 
 
 def _state_cell(trial: Trial, state: str) -> Cell:
