@@ -14,7 +14,7 @@ from nbckpt.errors import CorruptError, NotFoundError, UsageError
 from nbckpt.mirror import Mirror
 from nbckpt.store import LocalStore, open_store
 from nbckpt.store.locks import file_lock
-from nbckpt.trials.model.spec import FILE
+from nbckpt.trials.model.spec_file import FILE
 
 SECONDS = 60
 

@@ -30,8 +30,9 @@ from nbckpt.provenance.trial import read_attempts
 from nbckpt.render import Column, Hint, Page, Result, Table, count
 from nbckpt.store.files import discard, explained, hidden, rename
 from nbckpt.trials.checkpoints.origin import FOLDER as ORIGIN
-from nbckpt.trials.model import spec as spec_file
+from nbckpt.trials.model import spec_file
 from nbckpt.trials.model.metrics import flat, numbers, plain
+from nbckpt.trials.model.spec import LOOP
 from nbckpt.trials.model.trial import Trial
 
 _SETTLE_S = 5.0
@@ -142,7 +143,7 @@ def _write_trial(session: Session, ref: str, folder: Path) -> Written:
     provenance = _of_trial(trial, label)
     kept = spec_file.read(trial.folder.parent)
     is_ours = kept.is_signed(open_signer())
-    has_function = kept.has_function and kept.spec.executor != spec_file.LOOP
+    has_function = kept.has_function and kept.spec.executor != LOOP
     task: dict[str, Any] = {
         "name": experiment.name,
         "iteration": trial.iteration,

@@ -145,7 +145,7 @@ def _work_folder(folder: Path, task: Mapping[str, Any]) -> Path:
 
 def _run_function(folder: Path, work: Path, task: Mapping[str, Any], *, trust: bool) -> Mapping[str, Any]:
     """Run the function in this thread with the recorded parameters, and return its last result."""
-    from nbckpt.trials.model import spec as spec_file
+    from nbckpt.trials.model import spec_file
     from nbckpt.trials.model.drawing import recalled
     from nbckpt.trials.run import run
 

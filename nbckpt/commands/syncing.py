@@ -21,7 +21,7 @@ from nbckpt.store import Cancel, masked
 from nbckpt.sync import SyncConfig
 from nbckpt.sync.progress import Progress
 from nbckpt.sync.transfer import Moved, TransferOptions
-from nbckpt.trials.model import spec as spec_file
+from nbckpt.trials.model import spec_file
 from nbckpt.trials.views.formats import tail
 
 _MOST_EXPERIMENTS = 3

@@ -21,7 +21,7 @@ from nbckpt.trials.engine.claim import at_rest
 from nbckpt.trials.engine.experiment import Experiment
 from nbckpt.trials.engine.sheets import EXPERIMENTS, prefixes_there
 from nbckpt.trials.home import experiments_folder, inside_store
-from nbckpt.trials.model import spec
+from nbckpt.trials.model import spec_file
 
 
 def open_experiment(name: str, path_or_url: str | os.PathLike[str] | None = None) -> Experiment:
@@ -58,7 +58,7 @@ def _pulled(name: str, target: Store, experiments: Path) -> Experiment:
     """Pull an experiment, and open it. If it runs here, nothing is pulled: this is the newest state."""
     options, folder = TransferOptions(), experiments / name
     work = options.work(target.url)
-    keys = [f"{prefix}/{spec.FILE}" for prefix in (f"{EXPERIMENTS}/{name}", name) if _is_name(name)]
+    keys = [f"{prefix}/{spec_file.FILE}" for prefix in (f"{EXPERIMENTS}/{name}", name) if _is_name(name)]
     key = next((key for key in keys if work.one(partial(target.exists, key))), "")
     if not key:
         raise NotFoundError(no_experiment(name, list(prefixes_there(target)), target.url))
@@ -67,7 +67,7 @@ def _pulled(name: str, target: Store, experiments: Path) -> Experiment:
     if why := another(folder, work.one(partial(target.get, key)), target.url):
         raise UsageError(why)
     with suppress(Timeout):
-        take(folder, PrefixStore(target, key.removesuffix(f"/{spec.FILE}")), options)
+        take(folder, PrefixStore(target, key.removesuffix(f"/{spec_file.FILE}")), options)
     return Experiment.read(folder)
 
 
@@ -87,7 +87,7 @@ def another(folder: Path, there: bytes, url: str) -> str:
         CorruptError: One of the files is damaged.
     """
     with suppress(NotFoundError):
-        if spec.read(folder).spec.created_at != spec.created_at(there, url):
+        if spec_file.read(folder).spec.created_at != spec_file.created_at(there, url):
             return (
                 f"{folder.name!r} in {folder.parent} is another experiment than at {url}. Remove it with "
                 f"%ckpt rm {folder.name}, or set NBCKPT_STORE to another folder"

@@ -26,7 +26,7 @@ from nbckpt.trials.engine.sheets import (
     trials_of,
 )
 from nbckpt.trials.home import experiments_folder, inside_store
-from nbckpt.trials.model import annotation, journal, params, spec
+from nbckpt.trials.model import annotation, journal, params, spec_file
 from nbckpt.trials.model.frame import pandas_for
 from nbckpt.trials.model.metrics import flat
 from nbckpt.trials.model.trial import Trial
@@ -37,7 +37,7 @@ from nbckpt.trials.views.statuses import states_of
 if TYPE_CHECKING:
     import pandas
 
-_READ = {spec.FILE, params.FILE, journal.FILE, annotation.FILE}
+_READ = {spec_file.FILE, params.FILE, journal.FILE, annotation.FILE}
 
 _log = logging.getLogger("nbckpt")
 

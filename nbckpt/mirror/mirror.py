@@ -31,7 +31,7 @@ from nbckpt.sync.transfer import Moved, TransferOptions
 from nbckpt.sync.upload import upload
 from nbckpt.trials.checkpoints.contents import incomplete
 from nbckpt.trials.engine.sheets import EXPERIMENTS, note_change, prefixes_there, renew_sheets
-from nbckpt.trials.model import spec
+from nbckpt.trials.model import spec_file
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Mirror:
         renew_catalogue(History(self.target, open_signer), whole=False, near=self.store)
         set_aside_all(self.store, (pack_of(key) for key in checkpoints.left_out if key.endswith(".pack")))
         with explained("list", self._experiments):
-            names = sorted(file.parent.name for file in self._experiments.glob(f"[!.]*/{spec.FILE}"))
+            names = sorted(file.parent.name for file in self._experiments.glob(f"[!.]*/{spec_file.FILE}"))
         moved = {name: self._send(name, next(turns)) for name in names}
         renew_sheets(self.target, self._near)
         return Mirrored(checkpoints, moved)
@@ -162,8 +162,8 @@ class Mirror:
         if link := self._link_of(name):
             return Moved(left_out={link: OUTSIDE})
         folder, there = self._experiments / name, PrefixStore(self.target, prefix)
-        if (folder / spec.FILE).is_file():
-            document = options.work(self.target.url).one(partial(there.get, spec.FILE))
+        if (folder / spec_file.FILE).is_file():
+            document = options.work(self.target.url).one(partial(there.get, spec_file.FILE))
             if why := another(folder, document, self.target.url):
                 return Moved(left_out={name: why})
         return take(folder, there, options)

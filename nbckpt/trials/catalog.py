@@ -19,7 +19,7 @@ from nbckpt.trials.checkpoints.origin import FOLDER, origin_of
 from nbckpt.trials.checkpoints.record import SUFFIX, Record
 from nbckpt.trials.engine.claim import at_rest
 from nbckpt.trials.engine.experiment import Experiment
-from nbckpt.trials.model import spec as spec_file
+from nbckpt.trials.model import spec_file
 from nbckpt.trials.model.listing import read_trials
 from nbckpt.trials.model.trial import Trial
 from nbckpt.trials.model.trust import sign_checkpoints

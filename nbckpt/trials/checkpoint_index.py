@@ -18,7 +18,7 @@ from nbckpt.store.scan import link_outside
 from nbckpt.trials.catalog import Catalog
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
 from nbckpt.trials.checkpoints.record import PREFIX, SUFFIX
-from nbckpt.trials.model import spec as spec_file
+from nbckpt.trials.model import spec_file
 from nbckpt.trials.model.metrics import lookup, numbers
 from nbckpt.trials.views.formats import shown_value
 

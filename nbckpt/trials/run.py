@@ -32,7 +32,7 @@ from nbckpt.trials.executors import Executor, open_executor
 from nbckpt.trials.executors.cell import CellExecutor, only_in_its_loop
 from nbckpt.trials.home import experiments_folder as experiments_folder
 from nbckpt.trials.home import inside_store
-from nbckpt.trials.model import spec as spec_file
+from nbckpt.trials.model import spec_file
 from nbckpt.trials.model.callback import Callback
 from nbckpt.trials.model.drawing import Keys, canonical, computed, configs, with_earlier, without
 from nbckpt.trials.model.retention import RetentionPolicy

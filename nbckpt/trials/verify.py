@@ -13,7 +13,7 @@ from nbckpt.trials.catalog import Catalog
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
 from nbckpt.trials.checkpoints.origin import FOLDER, origin_of
 from nbckpt.trials.checkpoints.record import Record
-from nbckpt.trials.model import spec as spec_file
+from nbckpt.trials.model import spec_file
 from nbckpt.trials.model.listing import read_trials
 from nbckpt.trials.model.trial import Trial
 

@@ -22,7 +22,7 @@ from nbckpt.tracker import Tracker
 from nbckpt.trials.catalog import Catalog
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
 from nbckpt.trials.engine import control
-from nbckpt.trials.model import spec, summary_file
+from nbckpt.trials.model import spec_file, summary_file
 from nbckpt.trials.model.trial import Trial, state_of
 
 REQUEST = control.ControlRequest("stop", "t1", by="somebody")
@@ -82,7 +82,7 @@ def _removal(file: Path) -> Any:
 
 
 def _spec(file: Path) -> Any:
-    kept = spec.read(file.parent)
+    kept = spec_file.read(file.parent)
     return str(kept), open_signer().signed_bytes("experiment", kept._pickle, kept._signature)
 
 

@@ -42,7 +42,7 @@ from nbckpt.sync.upload import upload
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
 from nbckpt.trials.checkpoints.record import Record, name_of
 from nbckpt.trials.model.spec import Spec
-from nbckpt.trials.model.spec import write as write_spec
+from nbckpt.trials.model.spec_file import write as write_spec
 
 TESTS = Path(__file__).parents[1]
 BLOCKED = "import sys; sys.modules.update(dict.fromkeys(['blake3', 'backports.zstd', 'compression.zstd']))\n"
@@ -229,7 +229,7 @@ from nbckpt.store import LocalStore
 from nbckpt.sync.download import download
 from nbckpt.sync.upload import upload
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
-from nbckpt.trials.model.spec import read
+from nbckpt.trials.model.spec_file import read
 os.chdir(sys.argv[1])
 """
 

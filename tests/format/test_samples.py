@@ -106,7 +106,7 @@ def test_a_trial_with_states_is_resumed(library: Catalog) -> None:
 
 def test_a_trainable_class_and_its_sync_are_read(library: Catalog) -> None:
     from nbckpt.core.trust import open_signer
-    from nbckpt.trials.model import spec as spec_file
+    from nbckpt.trials.model import spec_file
 
     spec = spec_file.read(library.folder / "class").load(open_signer())
     assert spec.trainable is trainables.Counter
@@ -119,7 +119,7 @@ def test_a_trainable_class_and_its_sync_are_read(library: Catalog) -> None:
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="Python 3.11 wrote the function's byte code")
 def test_a_function_kept_by_value_is_loaded(library: Catalog) -> None:
     from nbckpt.core.trust import open_signer
-    from nbckpt.trials.model import spec as spec_file
+    from nbckpt.trials.model import spec_file
 
     spec = spec_file.read(library.folder / "by-value").load(open_signer())
     assert spec.function_name == "train"

@@ -21,8 +21,7 @@ from nbckpt.render.text import text
 from nbckpt.trials import Experiment, Record, Status, Trial
 from nbckpt.trials.catalog import Catalog
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
-from nbckpt.trials.model import journal, params
-from nbckpt.trials.model import spec as spec_file
+from nbckpt.trials.model import journal, params, spec_file
 from nbckpt.trials.model.journal import Damage, Journal
 from nbckpt.trials.model.listing import read_trials
 from nbckpt.trials.verify import verify_trials

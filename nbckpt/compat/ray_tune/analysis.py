@@ -11,7 +11,7 @@ from typing import Any
 from nbckpt.compat.ray_tune.ray_results import read_ray_results
 from nbckpt.compat.ray_tune.results import OfTrials, TrialResult, Trials, _frame
 from nbckpt.trials.engine.experiment import Experiment
-from nbckpt.trials.model import spec as spec_file
+from nbckpt.trials.model import spec_file
 
 
 def trials_of(experiment: Experiment, *, trust: bool = False) -> Trials:

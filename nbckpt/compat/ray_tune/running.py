@@ -21,7 +21,7 @@ from nbckpt.errors import Interrupted, TrialError, UsageError
 from nbckpt.sync import SyncConfig, Syncer
 from nbckpt.trials import run as own
 from nbckpt.trials.engine.experiment import Experiment
-from nbckpt.trials.model import spec as spec_file
+from nbckpt.trials.model import spec_file
 from nbckpt.trials.model.trial import Status
 from nbckpt.trials.training.durable import durable
 

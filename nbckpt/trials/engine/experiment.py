@@ -13,7 +13,7 @@ from nbckpt.errors import NbckptError, UsageError
 from nbckpt.render import Page, Result
 from nbckpt.trials.engine import control, shutdown
 from nbckpt.trials.engine.runner import Runner
-from nbckpt.trials.model import spec as spec_file
+from nbckpt.trials.model import spec_file
 from nbckpt.trials.model.metrics import as_float
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.trial import Status, Trial, find_trial, trial_page

@@ -13,7 +13,7 @@ from nbckpt.sync import DefaultSyncer, SyncConfig
 from nbckpt.sync.adapter import background
 from nbckpt.sync.config import AUTO, url_of
 from nbckpt.sync.transfer import TransferOptions
-from nbckpt.trials.model import spec
+from nbckpt.trials.model import spec_file
 
 _log = logging.getLogger("nbckpt")
 
@@ -38,7 +38,7 @@ def _url_there(config: SyncConfig, name: str) -> str:
     """Return the URL of an experiment that a run synced or that was pushed; "" if there is none."""
     for url in (url_of(config, name), url_of(config, f"experiments/{name}")):
         store = _open(config, url)
-        if TransferOptions(config.sync_timeout).work(store.url).one(partial(store.exists, spec.FILE)):
+        if TransferOptions(config.sync_timeout).work(store.url).one(partial(store.exists, spec_file.FILE)):
             return url
     return ""
 
@@ -66,7 +66,7 @@ def fetch(config: SyncConfig | None, name: str, folder: Path) -> bool:
             raise
         # Only the user's syncer could distinguish a failure from a new name.
         _log.warning("%s was not downloaded and starts as a new experiment: %s", name, error)
-    return (folder / spec.FILE).is_file()
+    return (folder / spec_file.FILE).is_file()
 
 
 def _open(config: SyncConfig, url: str) -> Store:

@@ -8,8 +8,7 @@ from typing import Any
 
 from nbckpt.core.trust import open_signer
 from nbckpt.errors import UsageError
-from nbckpt.trials.model import journal, params, summary_file
-from nbckpt.trials.model import spec as spec_file
+from nbckpt.trials.model import journal, params, spec_file, summary_file
 from nbckpt.trials.model.drawing import recalled
 from nbckpt.trials.model.listing import read_trials
 from nbckpt.trials.model.spec import Spec

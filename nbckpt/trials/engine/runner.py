@@ -25,7 +25,7 @@ from nbckpt.trials.engine.search import Search
 from nbckpt.trials.engine.upload import callbacks_of
 from nbckpt.trials.executors import Executor, open_executor
 from nbckpt.trials.executors.cell import CellExecutor, only_in_its_loop
-from nbckpt.trials.model import spec as spec_file
+from nbckpt.trials.model import spec_file
 from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.stopping import Stopper

@@ -34,7 +34,7 @@ from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError
 from nbckpt.store import PrefixStore, Store
 from nbckpt.sync.target import index_of
 from nbckpt.sync.transfer import TransferOptions, TransferPool
-from nbckpt.trials.model import annotation, journal, params, spec
+from nbckpt.trials.model import annotation, journal, params, spec_file
 from nbckpt.trials.model.annotation import Annotation
 from nbckpt.trials.model.state import Status
 from nbckpt.trials.model.summary import VERSION, Summary
@@ -240,7 +240,7 @@ def sheet_at(there: Store, work: TransferPool, known: Sheet, near: Path | None =
     """
     try:
         index = index_of(there, work)
-        spec.created_at(work.one(partial(there.get, index.key(spec.FILE))), there.url)
+        spec_file.created_at(work.one(partial(there.get, index.key(spec_file.FILE))), there.url)
     except (NotFoundError, KeyError, CorruptError, FormatError) as error:
         _log.warning("%s is left out: %s", there.url, error)
         return {}
@@ -295,7 +295,7 @@ def summary_of(trial: Trial) -> dict[str, Any]:
 def prefixes_there(target: Store) -> dict[str, str]:
     """Return the experiments at a location, pushed there or synced by runs, each with its prefix."""
     keys = [key.split("/") for key in iter(target.keys())]
-    synced = {parts[0]: parts[0] for parts in keys if len(parts) == 2 and parts[1] == spec.FILE}
+    synced = {parts[0]: parts[0] for parts in keys if len(parts) == 2 and parts[1] == spec_file.FILE}
     pushed = {parts[1]: "/".join(parts[:2]) for parts in keys if len(parts) > 2 and parts[0] == EXPERIMENTS}
     return {name: prefix for name, prefix in sorted((synced | pushed).items()) if not name.startswith(".")}
 

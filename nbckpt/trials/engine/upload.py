@@ -37,8 +37,9 @@ from nbckpt.trials.checkpoints.origin import FOLDER as ORIGIN
 from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.engine.upload_note import UploadNote
 from nbckpt.trials.engine.upload_task import EXCLUDE, FileSyncer, UploadTask, all_but_experiment, left_out
-from nbckpt.trials.model import spec
+from nbckpt.trials.model import spec_file
 from nbckpt.trials.model.callback import BackgroundCallback
+from nbckpt.trials.model.spec import CallbackLike, Spec
 from nbckpt.trials.model.trial import Trial, state_of
 from nbckpt.trials.model.view import ExperimentView, internals
 from nbckpt.trials.training.durable import DurableTrainable
@@ -171,7 +172,7 @@ class SyncerCallback(BackgroundCallback):
             self._await(list(self._tasks))
             if trials:
                 self._send_experiment(trials[0].folder.parent)
-                self._await([OBJECTS, spec.FILE, ORIGIN])
+                self._await([OBJECTS, spec_file.FILE, ORIGIN])
                 self._settle_note()
         finally:
             self._is_ending = False
@@ -245,7 +246,7 @@ class SyncerCallback(BackgroundCallback):
         if isinstance(syncer, DefaultSyncer):
             syncer = FileSyncer(syncer)
         task = UploadTask(syncer, folder, self._url, all_but_experiment)
-        self._ask(self._tasks.setdefault(spec.FILE, task), forced=True)
+        self._ask(self._tasks.setdefault(spec_file.FILE, task), forced=True)
 
     def _send_folder(self, folder: Path, *, forced: bool = True) -> None:
         """Upload a folder of the experiment that is not a trial's, if it exists."""
@@ -276,7 +277,7 @@ class SyncerCallback(BackgroundCallback):
                 self._done.add(name)
 
 
-def callbacks_of(experiment: spec.Spec) -> Iterator[spec.CallbackLike]:
+def callbacks_of(experiment: Spec) -> Iterator[CallbackLike]:
     """Yield an experiment's callbacks. The uploader is last, after all callbacks that write files."""
     yield from experiment.callbacks
     has_own = any(isinstance(callback, SyncerCallback) for callback in experiment.callbacks)

@@ -17,7 +17,7 @@ from nbckpt.sync import BackgroundSyncer, DefaultSyncer
 from nbckpt.sync.request import Request
 from nbckpt.sync.transfer import TransferOptions
 from nbckpt.trials.checkpoints.record import PREFIX, TEMPORARY
-from nbckpt.trials.model import journal, log, spec
+from nbckpt.trials.model import journal, log, spec_file
 from nbckpt.trials.model.annotation import FILE as NOTES
 from nbckpt.trials.model.params import FILE as PARAMS
 
@@ -95,9 +95,12 @@ class FileSyncer(BackgroundSyncer):
 
     def carry_out(self, request: Request, options: TransferOptions) -> object:
         """See `BackgroundSyncer.carry_out`."""
-        store, data = self._syncer.open_storage(request.remote), Path(request.local, spec.FILE).read_bytes()
+        store, data = (
+            self._syncer.open_storage(request.remote),
+            Path(request.local, spec_file.FILE).read_bytes(),
+        )
         options = replace(options, attempts=self._syncer.attempts, backoff_s=self._syncer.backoff_s)
-        return options.work(store.url).one(partial(store.put, spec.FILE, data))
+        return options.work(store.url).one(partial(store.put, spec_file.FILE, data))
 
 
 def left_out(folder: Path, *, artifacts: bool) -> Iterator[str]:
