@@ -1,27 +1,25 @@
-"""Runner: an experiment's trials in this process. It claims the experiment, and runs its trials in a pool."""
+"""Runner: an experiment's trials in this process. It runs, pauses, stops and resumes them."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Literal
 
 from nbckpt.core.trust import open_signer
-from nbckpt.errors import StoreError, UsageError
+from nbckpt.errors import UsageError
 from nbckpt.sync import SyncConfig
 from nbckpt.sync.shutdown import before_the_end
 from nbckpt.trials.engine import shutdown
 from nbckpt.trials.engine.callbacks import Callbacks
-from nbckpt.trials.engine.claim import Claim, OpenClaims
 from nbckpt.trials.engine.control import ControlRequest, Owner
-from nbckpt.trials.engine.files import ExperimentFiles
 from nbckpt.trials.engine.guarded import SafeScheduler, SafeSearch
 from nbckpt.trials.engine.open_attempt import OpenAttempt
-from nbckpt.trials.engine.pool import WorkerPool
 from nbckpt.trials.engine.run_settings import RunSettings
 from nbckpt.trials.engine.search import Search
+from nbckpt.trials.engine.trial_source import TrialSource
 from nbckpt.trials.engine.upload import callbacks_of
 from nbckpt.trials.executors import Executor, open_executor
 from nbckpt.trials.executors.cell import CellExecutor, only_in_its_loop
@@ -38,66 +36,19 @@ from nbckpt.trials.views.statuses import no_trials, nothing_to_resume
 _log = logging.getLogger("nbckpt")
 
 
-class Runner(ExperimentFiles):
-    """Reads, claims, runs and controls the trials of one experiment. Any thread may call it.
+class Runner(TrialSource):
+    """Runs and controls the trials of one experiment. Any thread may call it.
 
-    It acts in this process only; an `Experiment` asks another process that runs the trials.
-
-    Attributes:
-        pool: The worker threads.
-        claim: The lock of the process that runs the experiment.
-        opened: The locks of the tracked trials that this process has open.
+    It acts in this process only; an `Experiment` asks another process that runs the trials. While trials run
+    here, it answers the requests of other processes.
     """
 
     def __init__(self, folder: Path, spec: Spec) -> None:
         super().__init__(folder, spec)
-        self.pool = WorkerPool(folder.name)
-        self.claim = Claim(folder, self.pool.changed)
-        self.opened = OpenClaims(folder)
-        self._search, self._scheduler = SafeSearch(), SafeScheduler()
+        self._scheduler = SafeScheduler()
         self._executor: str | Executor | None = None
         self._owner: Owner | None = None
         self._experiment: shutdown.Running | None = None
-
-    def refresh(self) -> None:
-        """Take in the changes by another process. Nobody else writes what runs here.
-
-        Raises:
-            CorruptError: The experiment's file is damaged.
-        """
-        with self.pool.changed:
-            if self.is_tracked or not self.pool.workers:
-                self._read_again(self.pool.running, self.lost)
-
-    @property
-    def is_tracked(self) -> bool:
-        """Whether plain loops make its trials. Then any number of processes may have trials of it open."""
-        return self.spec.executor == CellExecutor.name
-
-    def _chosen(self, name: str) -> tuple[Trial, ...]:
-        """Return one trial, or all if there is no name."""
-        if not self.pool.workers:
-            spec_file.check_there(self.folder)
-        return (self.trial(name),) if name else tuple(self.trials.values())
-
-    # Running the trials.
-
-    @contextmanager
-    def claimed(self) -> Iterator[None]:
-        """Claim the experiment during the block, and take in the changes by other processes first.
-
-        Raises:
-            UsageError: Another process runs the experiment.
-            StoreError: The disk failed.
-        """
-        with self.pool.changed:
-            self.claim.acquire()
-        try:
-            self.refresh()
-            yield
-        finally:
-            with self.pool.changed:
-                self.claim.release()
 
     def launch(
         self,
@@ -185,15 +136,22 @@ class Runner(ExperimentFiles):
             SafeScheduler(spec.scheduler),
         )
 
+    def on_begin(self) -> None:
+        """See `PoolClient.on_begin`: claim the experiment, and answer the requests of other processes."""
+        super().on_begin()
+        self._owner = Owner(self.folder, self._answer, self._note_refusal, self.pool.changed)
+
+    def on_end(self) -> None:
+        """See `PoolClient.on_end`: release the experiment."""
+        if self._owner is not None:
+            self._owner.end()
+        super().on_end()
+
     def wait(self, timeout: float | None = None) -> bool:
         """See `Experiment.wait`."""
         if (ended := self.pool.wait(timeout)) and self._owner is not None:
             self._owner.join()
         return ended
-
-    def touch(self) -> None:
-        """See `Experiment.touch`."""
-        self.version += 1
 
     @property
     def ending(self) -> bool:
@@ -222,70 +180,6 @@ class Runner(ExperimentFiles):
             return mine
         return [*mine, *run_settings.callbacks.notes, *unknown_metrics(trials, run_settings.stopper)]
 
-    # What the pool asks for.
-
-    @property
-    def to_suggest(self) -> int:
-        """See `PoolClient.to_suggest`."""
-        return max(self.spec.num_samples - len(self.trials), 0) if self._search.open else 0
-
-    def suggest(self) -> Trial | None:
-        """See `PoolClient.suggest`. A trial that cannot be made fails with the cause."""
-        while self.to_suggest:
-            config = self._search.suggest(self.new_id())
-            if config is None:
-                break
-            try:
-                return self.add(config)[0]
-            except StoreError as error:
-                lost = self.trials[self.new_id()] = Trial(self.folder / self.new_id(), config)
-                TrialRecorder(lost).lose(str(error))
-                self._search.ended(lost)
-        return None
-
-    def on_begin(self) -> None:
-        """See `PoolClient.on_begin`: claim the experiment, and answer the requests of other processes."""
-        if not self.is_tracked:
-            self.claim.acquire()
-        self._owner = Owner(self.folder, self._answer, self._note_refusal, self.pool.changed)
-
-    def on_idle(self) -> None:
-        """See `PoolClient.on_idle`."""
-        assert self.pool.run_settings is not None
-        self.pool.run_settings.callbacks.call("on_experiment_end", tuple(self.trials.values()))
-
-    def on_end(self) -> None:
-        """See `PoolClient.on_end`."""
-        if self._owner is not None:
-            self._owner.end()
-        if self.is_tracked:
-            self.opened.release()
-        else:
-            self.claim.release()
-        self.touch()
-
-    # Other processes.
-
-    def elsewhere(self, name: str = "") -> list[str]:
-        """Return what other processes run of a trial, or of all if there is no name.
-
-        These are the names of trials; "" is an experiment that another process runs as a whole.
-        """
-        if self.is_tracked:
-            return [trial for trial in self.opened.elsewhere() if name in {"", trial}]
-        return [name] if not self.pool.workers and self.claim.is_elsewhere() else []
-
-    def lost(self, names: Sequence[str]) -> list[str]:
-        """See `Internals.lost`."""
-        if not names:
-            return []
-        if self.is_tracked:
-            known = {*self.pool.running, *self.opened.elsewhere()}
-            return [name for name in names if name not in known]
-        return [] if self.pool.workers or self.elsewhere() else [*names]
-
-    # Control.
-
     def pause(self, name: str = "") -> None:
         """Pause a trial, or all if there is no name. See `Experiment.pause`."""
         self._signal("pause", name)
@@ -313,6 +207,12 @@ class Runner(ExperimentFiles):
                 self._scheduler.close()
             self.touch()
             pool.changed.notify_all()
+
+    def _chosen(self, name: str) -> tuple[Trial, ...]:
+        """Return one trial, or all if there is no name."""
+        if not self.pool.workers:
+            spec_file.check_there(self.folder)
+        return (self.trial(name),) if name else tuple(self.trials.values())
 
     def _put_aside(self, trial: Trial, signal: Literal["pause", "stop"]) -> None:
         """Stop or pause a trial that does not run."""

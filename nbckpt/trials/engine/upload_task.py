@@ -95,10 +95,8 @@ class FileSyncer(BackgroundSyncer):
 
     def carry_out(self, request: Request, options: TransferOptions) -> object:
         """See `BackgroundSyncer.carry_out`."""
-        store, data = (
-            self._syncer.open_storage(request.remote),
-            Path(request.local, spec_file.FILE).read_bytes(),
-        )
+        store = self._syncer.open_storage(request.remote)
+        data = Path(request.local, spec_file.FILE).read_bytes()
         options = replace(options, attempts=self._syncer.attempts, backoff_s=self._syncer.backoff_s)
         return options.work(store.url).one(partial(store.put, spec_file.FILE, data))
 
