@@ -14,8 +14,9 @@ from nbckpt.core.algorithms import PREFERRED
 from nbckpt.core.packs.content import Stored
 from nbckpt.core.packs.format import PACK_SIZE, PAGE, RAW, read_index
 from nbckpt.core.packs.known import Known
+from nbckpt.core.packs.open_pack import INLINE_SIZE
 from nbckpt.core.packs.reader import Reader
-from nbckpt.core.packs.writer import ALIGNED_SIZE, INLINE_SIZE, Packer
+from nbckpt.core.packs.writer import ALIGNED_SIZE, Packer
 from nbckpt.errors import StoreError
 from nbckpt.store import MemoryStore, Store
 from nbckpt.testing import FaultyStore

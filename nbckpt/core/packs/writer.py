@@ -1,8 +1,7 @@
 """Packer: turns buffers into packs. Hashing and writing overlap, and no pack is in memory as a whole.
 
-Buffers are cut into blobs of a fixed size. Two threads hash them. Blobs that the store lacks are collected
-into packs. Four threads put the packs, so that copying, writing and waiting for the disk overlap. (A single
-thread that writes one file leaves the disk idle while it copies, and copies nothing while it syncs.)
+Buffers are cut into blobs of a fixed size. Two threads hash them. Blobs that the store lacks go into an
+`OpenPack`, which other threads put when it is full.
 
 Memory that is lent to a save can change at any time. Each blob of it is copied and hashed again on its way
 into a pack, so a pack that does not match its index is never put. The blobs of such a pack are handled at the
@@ -21,31 +20,17 @@ from typing import Any, Self
 
 from nbckpt.core.algorithms import PREFERRED, Algorithms
 from nbckpt.core.packs.content import Run, Stored, parts
-from nbckpt.core.packs.format import (
-    MOST_BLOBS,
-    PACK_SIZE,
-    RAW,
-    Blob,
-    Body,
-    Piece,
-    build,
-    compressed,
-    pack_key,
-    parse_index,
-    salt,
-)
+from nbckpt.core.packs.format import RAW, Piece, compressed
 from nbckpt.core.packs.hashes import Hashes
 from nbckpt.core.packs.known import Known
 from nbckpt.core.packs.later import Later
 from nbckpt.core.packs.lent import Lent
+from nbckpt.core.packs.open_pack import COPIED_PACK, COPIED_PACKS, OpenPack
 from nbckpt.core.packs.pools import Pool
 from nbckpt.store import Buffer, Store
 
 Progress = Callable[[int, int], None]
 """Called repeatedly, in the thread that saves or restores, with the bytes done and the total."""
-
-INLINE_SIZE = 16 << 10
-"""If the new blobs of a save are smaller than this, their pack is stored inside the manifest."""
 
 ALIGNED_SIZE = 64 << 10
 """Buffers of at least this size are stored raw and on page boundaries, so that they can be mapped."""
@@ -58,9 +43,7 @@ _STRETCH = 4 << 20
 _MUCH = 256 << 20
 _FEW = 4
 """The number of blobs that are hashed faster than they are handed to a thread."""
-_HASHERS, _WRITERS = 2, 4  # see docs/decisions/0002
-_COPIED_PACK, _COPIED_PACKS = 16 << 20, 2
-"""The size of packs of copied blobs, and how many are written at once: copies take memory."""
+_HASHERS = 2  # see docs/decisions/0002
 
 
 class Packer:
@@ -94,33 +77,45 @@ class Packer:
     ) -> None:
         self.algorithms = algorithms
         self.lends = False
-        self.new_bytes = 0
-        self.inline: dict[str, bytes] = {}
-        self.packs: list[str] = []
         self._store = store
         self._known = known or Known(store)
         self._may_inline = inline
         self._dry = dry
         self._salted = salted
-        self._lock = threading.RLock()
-        self._places: dict[bytes, tuple[str, int]] = {}
-        self._names: dict[bytes, bool] = {}  # blobs on their way, and whether their memory is lent
-        self._open: list[Piece] = []
-        self._open_size = 0
-        self._most = PACK_SIZE
         self._pool: Pool | None = None
-        self._writers: Pool | None = None
         self._tasks: list[Future[Any]] = []
         self._hashes: list[Future[Any]] = []
-        self._puts: list[Future[Any]] = []
         self._tickets, self._turn = 0, 1
         self._hashed: dict[int, list[Piece]] = {}
         self._unwritten = Hashes(algorithms)
         self._lent = Lent(algorithms, self._unwritten.touched)
-        self._indexes: dict[str, list[Blob]] = {}
         self._later = later
         self._failed = threading.Event()
-        self._total = self._done = 0
+        self._total = self._skipped = 0
+        self._pack = OpenPack(
+            store,
+            self._known,
+            self._lent,
+            self._tasks,
+            self._failed,
+            algorithms=algorithms,
+            salted=salted,
+        )
+
+    @property
+    def new_bytes(self) -> int:
+        """See the class."""
+        return self._pack.new_bytes
+
+    @property
+    def inline(self) -> dict[str, bytes]:
+        """See the class."""
+        return self._pack.inline
+
+    @property
+    def packs(self) -> list[str]:
+        """See the class."""
+        return self._pack.packs
 
     def __enter__(self) -> Self:
         return self
@@ -132,9 +127,9 @@ class Packer:
         trace: TracebackType | None,
     ) -> None:
         self._failed.set()
-        for threads in (self._pool, self._writers):
-            if threads is not None:
-                threads.shutdown(wait=True, cancel_futures=True)
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+        self._pack.end_threads()
         self._unwritten.end()
 
     def add(self, data: Buffer, *, lent: bool = True) -> Stored:
@@ -166,7 +161,7 @@ class Packer:
         *stored* describes the record; it is empty at first. See docs/decisions/0061.
         """
         self.go()
-        self._most = _COPIED_PACK
+        self._pack.most = COPIED_PACK
         first = len(stored.digests)
         stored.digests += [b""] * -(-len(data) // RECORD_BLOB)
         stored.size += len(data)
@@ -175,11 +170,11 @@ class Packer:
         self._submit(partial(work, aligned=False, lent=False))
         wait_for(self._hashes[:-_HASHERS])
         del self._hashes[:-_HASHERS]
-        wait_for(self._puts[: 1 - _COPIED_PACKS])
+        wait_for(self._pack.puts[: 1 - COPIED_PACKS])
 
     def runs(self, stored: Stored) -> list[Run]:
         """Return the place of the bytes in packs. Call it after `finish`."""
-        here, known = self._places.get, self._known.find
+        here, known = self._pack.places.get, self._known.find
         runs: list[Run] = []
         pack, first, end = "", 0, 0
         for name in stored.digests:
@@ -218,19 +213,16 @@ class Packer:
             StoreError: A put failed. No manifest names the written packs.
         """
         self._await(progress)
-        with self._lock:
-            if self._may_inline and not self.packs and self._open_size <= INLINE_SIZE and self._open:
-                self._inline_open()
-            elif self._open:
-                self._close_open()
+        self._pack.end(may_inline=self._may_inline)
         self._await(progress)
         if self._lent.has_lost:
-            self._copy_lost(progress)
+            self._pack.put_lost()
+            self._await(progress)
         for check in self._lent.checks():
             self._submit(check)
         self._await(None)
         self._unwritten.keep()
-        for pack, blobs in self._indexes.items():
+        for pack, blobs in self._pack.indexes.items():
             self._known.add(pack, blobs)
 
     def _take(self, view: memoryview, blob: int, *, aligned: bool = False, lent: bool = False) -> Stored:
@@ -251,7 +243,7 @@ class Packer:
             part, first = view[at : at + step], at // blob
             names = stored.digests[first : -(-(at + len(part)) // blob)]
             if lent and all(names) and (self._dry or self._known.has_all(names)):
-                self._done += len(part)
+                self._skipped += len(part)
                 continue
             part = memoryview(bytes(part)) if copied else part
             work = partial(self._work, stored, part, first, blob, self._ticket())
@@ -278,102 +270,32 @@ class Packer:
         """Hash one range of a buffer, and add its new blobs to the open pack when its turn comes."""
         if self._failed.is_set():
             return
-        cuts = parts(view, blob)
+        cuts, pack, lacks = parts(view, blob), self._pack, self._pack.lacks
         algorithms, digest = self.algorithms, self.algorithms.digest
         known = stored.digests[first : first + len(cuts)]
         names = [name or digest(cut) for name, cut in zip(known, cuts, strict=True)]
         stored.digests[first : first + len(names)] = names
         if self._dry:
             return
-        new = [(name, cut) for name, cut in zip(names, cuts, strict=True) if self._lacks(name, lent=lent)]
+        new = [(name, cut) for name, cut in zip(names, cuts, strict=True) if lacks(name, lent=lent)]
         pieces = [
             Piece(name, cut, len(cut), RAW, aligned=True, lent=lent)
             if aligned
             else compressed(cut, name, algorithms)
             for name, cut in new
         ]
-        with self._lock:
-            self._done += len(view) - sum(piece.size for piece in pieces)
+        with pack.lock:
+            pack.done += len(view) - sum(piece.size for piece in pieces)
             self._hashed[ticket] = pieces
             while self._turn in self._hashed:
                 for piece in self._hashed.pop(self._turn):
-                    self._place(piece)
+                    pack.add(piece)
                 self._turn += 1
 
-    def _lacks(self, name: bytes, *, lent: bool) -> bool:
-        """Tell whether a blob has to go into a pack. Bytes that cannot change do not rely on lent bytes."""
-        if name in self._names and (lent or not self._names[name]):
-            return False
-        return self._known.find(name) is None
-
-    def _place(self, piece: Piece) -> None:
-        if not self._lacks(piece.digest, lent=piece.lent):  # another thread added the same bytes meanwhile
-            self._done += piece.size
-            return
-        self._open.append(piece)
-        self._names[piece.digest] = piece.lent
-        self._open_size += len(piece.data)
-        self.new_bytes += len(piece.data)
-        if self._open_size >= self._most or len(self._open) >= MOST_BLOBS - 1:  # one place stays for the salt
-            self._close_open()
-
-    def _shut_open(self) -> tuple[str, Body, list[Piece]]:
-        pieces = self._open
-        if self._salted:  # the pack needs another id, because a pack of the same blobs is being collected
-            pieces = [*pieces, salt(self.algorithms)]
-        pack, body = build(pieces, self.algorithms)
-        self._open, self._open_size = [], 0
-        return pack, body, pieces
-
-    def _inline_open(self) -> None:
-        pack, body, pieces = self._shut_open()
-        self.inline[pack] = b"".join(body)
-        self._note_put(pack, pieces)
-
-    def _close_open(self) -> None:
-        pack, body, pieces = self._shut_open()
-        self.packs.append(pack)
-        if self._writers is None:
-            self._writers = Pool(_WRITERS, "nbckpt-write")
-        self._puts.append(self._writers.submit(self._put, pack, body, pieces))
-        self._tasks.append(self._puts[-1])
-
-    def _put(self, pack: str, body: Body, pieces: list[Piece]) -> None:
-        if self._failed.is_set():
-            return
-        try:
-            self._store.put(pack_key(pack), body)
-        except Exception:
-            if not body.changed:
-                raise
-            self._lose(pack, pieces)
-        else:
-            self._indexes[pack] = parse_index(body[0], pack)
-            self._note_put(pack, pieces)
-
-    def _note_put(self, pack: str, pieces: list[Piece]) -> None:
-        with self._lock:
-            self._places.update((piece.digest, (pack, at)) for at, piece in enumerate(pieces))
-            self._done += sum(piece.size for piece in pieces)
-
-    def _lose(self, pack: str, pieces: list[Piece]) -> None:
-        """Record that a pack was not put, because lent memory changed before it was written."""
-        with self._lock:
-            self._lent.lose(pieces)
-            self.packs.remove(pack)
-            for piece in pieces:
-                self._names.pop(piece.digest, None)
-                self.new_bytes -= len(piece.data)
-
-    def _copy_lost(self, progress: Progress | None) -> None:
-        """Put the blobs of packs that were not put, from copies that cannot change."""
-        self._most = _COPIED_PACK
-        for piece in self._lent.copies(lambda name: bool(name in self._places or self._known.find(name))):
-            self._place(piece)
-            wait_for(self._tasks[:-_COPIED_PACKS])
-        if self._open:
-            self._close_open()
-        self._await(progress)
+    @property
+    def _done(self) -> int:
+        """The number of bytes that need no further work."""
+        return self._skipped + self._pack.done
 
     def _submit(self, work: Callable[[], None], *, is_short: bool = False) -> None:
         if is_short:
