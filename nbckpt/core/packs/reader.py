@@ -1,32 +1,28 @@
-"""Reader: turns packs into checked bytes. Large buffers are mapped from their files."""
+"""Reader: turns packs into checked bytes. A `Mapper` maps large buffers from their files."""
 
 from __future__ import annotations
 
 import mmap
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from contextvars import copy_context
-from functools import lru_cache
 from itertools import accumulate, chain, islice
 from typing import TypeVar
 
-from nbckpt.core.algorithms import Algorithms
 from nbckpt.core.packs.content import Content, Run
-from nbckpt.core.packs.format import PAGE, RAW, Blob, pack_key, parse_index, total
-from nbckpt.core.packs.mapping import MAPS, MOST_PIECES, overlay, prefault, reserve
+from nbckpt.core.packs.format import Blob, pack_key, parse_index, total
+from nbckpt.core.packs.mapper import Mapper, check
+from nbckpt.core.packs.mapping import MAPS
 from nbckpt.core.packs.pools import InlineExecutor, Pool
 from nbckpt.core.packs.relocation import find_index
-from nbckpt.core.packs.writer import ALIGNED_SIZE
 from nbckpt.errors import CorruptError, NbckptError, NotFoundError, StoreError, UsageError
 from nbckpt.store import Buffer, Store
 
 CHECKERS = 2
 """The number of threads that check mapped bytes."""
 
-_CHECK_STEP = 8 << 20
 _READ_STEP = 8 << 20
 _AT_ONCE = 8
 _MOST_INDEXES = 1024
@@ -59,7 +55,7 @@ class Reader:
         self._inline = dict(inline or {})
         self._indexes: dict[str, list[Blob | None]] = {}
         self._sums: dict[str, list[int]] = {}
-        self._pieces = 0
+        self._mapper = Mapper(store, self._inline)
 
     def carrying(self, inline: Mapping[str, bytes]) -> Reader:
         """Return a reader that also has these packs. The two share the indexes that they read.
@@ -155,7 +151,7 @@ class Reader:
                 unread.append((memory, blobs))
             else:
                 memory = memoryview(region)
-                checks += _check(region, memory, blobs, pool) if pool else []
+                checks += check(region, memory, blobs, pool) if pool else []
             memories.append(memory)
         self._fill(unread)
         return memories, checks
@@ -209,42 +205,12 @@ class Reader:
 
     def _map(self, blobs: list[Blob]) -> mmap.mmap | None:
         """Map the blobs into one range, or return None if they have to be read."""
-        if not self._can_map(blobs):
+        if not self.mapping:
             return None
         try:
-            return self._mapped(blobs)
+            return self._mapper.map(blobs)
         except NotFoundError as error:
             raise _GoneError(str(error)) from None
-        except OSError:  # the system refused
-            return None
-
-    def _can_map(self, blobs: list[Blob]) -> bool:
-        return (
-            self.mapping
-            and bool(blobs)
-            and total(blobs) >= ALIGNED_SIZE
-            and all(blob.codec == RAW and blob.offset % PAGE == 0 and not blob.aside for blob in blobs)
-            and all(blob.pack not in self._inline for blob in blobs)
-            and self.store.path(pack_key(blobs[0].pack)) is not None
-        )
-
-    def _mapped(self, blobs: list[Blob]) -> mmap.mmap | None:
-        region = reserve(total(blobs))
-        spans = _spans(blobs)
-        if self._pieces + len(spans) > MOST_PIECES:
-            return None
-        self._pieces += len(spans)
-        with ExitStack() as opened:
-            files: dict[str, int] = {}
-            for _, first, last in spans:
-                if first.pack not in files:
-                    files[first.pack] = opened.enter_context(_descriptor(self.store, first.pack))
-                _require(files[first.pack], last)
-            overlay(
-                region,
-                [(at, files[a.pack], a.offset, b.offset + b.stored - a.offset) for at, a, b in spans],
-            )
-        return region
 
     def _sums_of(self, pack: str) -> list[int]:
         """Return the total sizes of the first 0, 1, 2 … blobs of a pack; negative from a missing blob on."""
@@ -291,31 +257,6 @@ def _too_short(pack: str, count: int) -> CorruptError:
     return CorruptError(f"pack {pack[:12]} has {count} blobs, not those that the manifest names")
 
 
-class _descriptor:  # noqa: N801  used as a function
-    """Opens a pack for the block and provides its file descriptor."""
-
-    def __init__(self, store: Store, pack: str) -> None:
-        path = store.path(pack_key(pack))
-        if path is None:
-            raise OSError(f"{store.url} has no files")
-        try:
-            self._fd = os.open(path, os.O_RDONLY)
-        except FileNotFoundError:
-            raise NotFoundError(f"pack {pack[:12]} is missing from {store.url}") from None
-
-    def __enter__(self) -> int:
-        return self._fd
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._fd)
-
-
-def _require(fd: int, last: Blob) -> None:
-    """Check that a file contains its last blob: touching a mapping past the file's end kills the process."""
-    if os.fstat(fd).st_size < last.offset + last.stored:
-        raise last.damage()
-
-
 def _stretches(blobs: Iterable[Blob]) -> Iterator[list[Blob]]:
     """Yield *blobs* in lists for one read each: close together in one pack, and limited in size.
 
@@ -333,61 +274,3 @@ def _stretches(blobs: Iterable[Blob]) -> Iterator[list[Blob]]:
         end = max(end, blob.offset + blob.stored)
     if stretch:
         yield stretch
-
-
-def _spans(blobs: Sequence[Blob]) -> list[tuple[int, Blob, Blob]]:
-    """Return the spans to map: the position in the range, the first blob and the last blob of each.
-
-    Blobs of zeros need no file, because a fresh range contains zeros.
-    """
-    spans: list[tuple[int, Blob, Blob]] = []
-    at = end = 0
-    for blob in blobs:
-        if not _is_zero(blob):
-            if spans and end == at and _adjacent(spans[-1][2], blob):
-                spans[-1] = (*spans[-1][:2], blob)
-            else:
-                spans.append((at, blob, blob))
-            end = at + blob.size
-        at += blob.size
-    return spans
-
-
-def _adjacent(one: Blob, other: Blob) -> bool:
-    return one.pack == other.pack and one.offset + one.stored == other.offset
-
-
-def _is_zero(blob: Blob) -> bool:
-    return blob.digest == _digest_of_zeros(blob.algorithms, blob.size)
-
-
-@lru_cache(maxsize=64)
-def _digest_of_zeros(algorithms: Algorithms, size: int) -> bytes:
-    return algorithms.digest(bytes(size))
-
-
-def _check(
-    region: mmap.mmap, memory: memoryview, blobs: Sequence[Blob], pool: Executor
-) -> list[Future[None]]:
-    """Start the hashing of the mapped bytes, a few megabytes at a time."""
-    checks: list[Future[None]] = []
-    at = size = 0
-    mine: list[Blob] = []
-    for blob in blobs:
-        mine.append(blob)
-        size += blob.size
-        if size >= _CHECK_STEP:
-            checks.append(pool.submit(_check_part, region, memory, at, mine))
-            at, size, mine = at + size, 0, []
-    if mine:
-        checks.append(pool.submit(_check_part, region, memory, at, mine))
-    return checks
-
-
-def _check_part(region: mmap.mmap, memory: memoryview, at: int, blobs: Sequence[Blob]) -> None:
-    if not all(map(_is_zero, blobs)):
-        prefault(region, at, total(blobs))
-    for blob in blobs:
-        if not _is_zero(blob) and blob.algorithms.digest(memory[at : at + blob.size]) != blob.digest:
-            raise blob.damage()
-        at += blob.size
