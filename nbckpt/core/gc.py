@@ -15,16 +15,15 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 
 from nbckpt.core import removals
 from nbckpt.core.history import History
 from nbckpt.core.manifest import now
+from nbckpt.core.orphans import Orphans, is_old
 from nbckpt.core.packs.format import (
-    MOST_BLOBS,
     PAGE,
     RAW,
     Blob,
@@ -37,16 +36,16 @@ from nbckpt.core.packs.format import (
     read_index,
     salt,
 )
-from nbckpt.core.packs.relocation import find_index, locate, moved_key, table
+from nbckpt.core.packs.relocation import moved_key, table
 from nbckpt.core.references import Entry
 from nbckpt.core.renewal import renew_catalogue
-from nbckpt.core.uses import Places, Uses, add_uses
-from nbckpt.errors import CorruptError, FormatError, NbckptError, NotFoundError, RefusedError, StoreError
+from nbckpt.core.use_counter import UseCounter
+from nbckpt.core.uses import Places, Uses
+from nbckpt.errors import CorruptError, FormatError, NotFoundError, RefusedError, StoreError
 
 GRACE_S = 2.0
 """How long, in seconds, the collector waits between its mark and its second look."""
 
-ORPHAN_AGE = timedelta(hours=1)
 _MOSTLY_DEAD = 0.5
 
 
@@ -93,8 +92,8 @@ class _Collector:
         self.dry_run = dry_run
         self.wait = wait
         self.result = Collected()
-        self.claimed: set[str] = set()
-        self.spent: list[str] = []
+        self.orphans = Orphans(self.store, dry_run=dry_run)
+        self.counter = UseCounter(history, self.orphans)
 
     def run(self) -> Collected:
         while self._collect():
@@ -108,7 +107,7 @@ class _Collector:
         trash = self.history.entries("trash")
         living = {entry.id for entry in self.history.living()}
         doomed = [entry for entry in trash if entry.id not in living]
-        uses = self._uses(doomed)
+        uses = self._count(doomed)
         if uses is not None:
             dead, shrinking = self._candidates(doomed, uses)
             if self.dry_run or not (dead or shrinking or doomed):
@@ -124,15 +123,15 @@ class _Collector:
         try:
             is_whole = self._mark(mark, [*dead, *shrinking, *(entry.id for entry in doomed)], doomed)
             if not is_whole:
-                dead = [pack for pack in dead if pack in self._packs_of(doomed[0])]
+                dead = [pack for pack in dead if pack in self.counter.packs_of(doomed[0])]
                 shrinking, doomed = [], doomed[:1]
             if dead or shrinking:
                 self.wait(GRACE_S)  # see docs/decisions/0007
             # An undo claims a checkpoint before it reads the marks; see docs/decisions/0045.
-            claimed = {target for target in self.history.pending() if not self._is_old_orphan(target)}
+            claimed = {target for target in self.history.pending() if not self.orphans.is_old(target)}
             back = claimed | {entry.id for entry in self.history.living()}
             doomed = [entry for entry in doomed if entry.id not in back]
-            last = self._uses(doomed)
+            last = self._count(doomed)
             if last is not None:
                 self._take(dead, shrinking, doomed, last)
             return not is_whole and last is not None and bool(doomed)
@@ -168,78 +167,14 @@ class _Collector:
         self._empty_aside(uses)
         self._empty_trash(doomed)
 
-    def _uses(self, doomed: list[Entry]) -> Uses | None:
-        """Return the blobs in use, by pack, or None if a manifest cannot be read.
-
-        Checkpoints that were removed too recently to be doomed count as well: they can still be restored.
-        """
-        uses: Uses = {}
-        self.result.kept = []
-        claims = self.history.claims()  # before the manifests: a claim may go once its manifest is there
-        entries = (*self.history.living(), *self.history.entries("trash"))
-        counted = [entry for entry in entries if entry not in doomed]
-        for entry in counted:
-            try:
-                add_uses(uses, self.history.read(entry))
-            except NotFoundError:
-                continue  # removed or restored meanwhile
-            except NbckptError:
-                self.result.kept.append(entry.id)
-        if lost := self._follow_moves(uses):
-            self.result.kept += [entry.id for entry in counted if lost & self._packs_of(entry)]
-        self._heed(claims, {entry.id for entry in entries}, uses)
-        return None if lost or self.result.kept else uses
-
-    def _heed(self, claims: list[tuple[str, str]], there: Container[str], uses: Uses) -> None:
-        """Count all blobs of claimed packs as used, for an hour. By then the save has ended or died."""
-        dangling = [(key, target) for key, target in claims if target not in there]
-        present = {pack_of(key) for key in self.store.keys("packs/")} if dangling else set()
-        self.spent.clear()
-        for key, target in dangling:
-            if self._is_old_orphan(target):
-                self.spent += [key, f"orphans/{target}"]
-                continue
-            for pack in self.history.claimed(key) & present:
-                self.claimed |= {pack} - uses.keys()
-                uses.setdefault(pack, Places()).add(0, MOST_BLOBS)
-
-    def _packs_of(self, entry: Entry) -> set[str]:
-        try:
-            return self.history.read(entry).packs()
-        except NbckptError:
-            return set()
-
-    def _follow_moves(self, uses: Uses) -> set[str]:
-        """Count the blobs of rewritten packs at their new places. Return the packs that are lost.
-
-        A rewritten pack stays in *uses*, without blobs, because its relocation table is needed.
-        """
-        present = set(self.store.keys("packs/"))
-        places: dict[str, dict[bytes, int]] = {}
-        lost = set()
-        for pack in list(uses):
-            if pack_key(pack) in present or moved_key(pack) not in present:
-                continue
-            chain = [pack]
-            try:
-                index, chain = locate(self.store, pack)
-                for blob in (index[at] for at in uses.pop(pack).of(len(index))):
-                    if blob is None:
-                        continue
-                    if blob.pack not in places:
-                        blobs = find_index(self.store, blob.pack)
-                        places[blob.pack] = {blob.digest: at for at, blob in enumerate(blobs) if blob}
-                    uses.setdefault(blob.pack, Places()).add(places[blob.pack][blob.digest])
-            except NbckptError:
-                lost.add(pack)
-            for moved in chain:
-                if pack_key(moved) not in present:
-                    uses.setdefault(moved, Places())
-        return lost
+    def _count(self, doomed: list[Entry]) -> Uses | None:
+        """Return the blobs in use, by pack, or None if that cannot be known."""
+        uses, self.result.kept = self.counter.uses(doomed)
+        return uses
 
     def _candidates(self, doomed: list[Entry], uses: Uses) -> tuple[list[str], list[str]]:
         """Return the unused packs, and the packs that are mostly unused."""
-        named_before = self._named_in(doomed)
+        named_before = self.counter.named_in(doomed)
         dead, shrinking = [], []
         for key in list(self.store.keys("packs/")):
             if key.endswith(".moved"):
@@ -249,11 +184,11 @@ class _Collector:
                 continue
             pack = pack_of(key)
             if pack in uses:
-                if pack in self.claimed and not self._is_old_orphan(pack):
+                if pack in self.counter.claimed and not self.orphans.is_old(pack):
                     self.result.waiting += 1
                 if self._living_share(pack, uses[pack]) < _MOSTLY_DEAD:
                     shrinking.append(pack)
-            elif pack in named_before or self._is_old_orphan(pack):
+            elif pack in named_before or self.orphans.is_old(pack):
                 dead.append(pack)
             else:
                 self.result.waiting += 1
@@ -304,41 +239,18 @@ class _Collector:
             if ref.id in ids:  # left by an interrupted removal
                 self.store.put(f"trash/{ref.key}", self.store.get(ref.key))
                 self.store.delete(ref.key)
-        for key in (*self.spent, *self.history.spent_refs(ids)):
+        for key in (*self.counter.spent, *self.history.spent_refs(ids)):
             self.store.delete(key)
         for entry in doomed:
             for key in list(self.store.keys(f"signatures/{entry.id}/")):
                 self.store.delete(key)
             self.store.delete(entry.key)
         for note in list(self.store.keys(removals.FOLDER)):
-            if self._is_old(note) or ids.issuperset(removals.noted(self.store, note)):
+            if is_old(self.store, note) or ids.issuperset(removals.noted(self.store, note)):
                 self.store.delete(note)
         for mark in list(self.store.keys("condemned/")):
-            if self._is_old(mark):  # its collector died, and saves must not respect the mark forever
+            if is_old(self.store, mark):  # its collector died, and saves must not respect the mark forever
                 self.store.delete(mark)
-
-    def _named_in(self, doomed: Iterable[Entry]) -> Uses:
-        named: Uses = {}
-        for entry in doomed:
-            with suppress(NbckptError):
-                add_uses(named, self.history.read(entry))
-        self._follow_moves(named)
-        return named
-
-    def _is_old_orphan(self, pack: str) -> bool:
-        """Tell whether a collection over an hour ago found the pack unused. If none did, note it."""
-        note = f"orphans/{pack}"
-        if not self.dry_run and not self.store.exists(note):
-            with suppress(StoreError):  # on a full disk, a later collection makes the note
-                self.store.put(note, now().encode())
-        return self._is_old(note)
-
-    def _is_old(self, note: str) -> bool:
-        try:
-            since = datetime.fromisoformat(self.store.get(note).decode().split()[0])
-            return datetime.now(UTC) - since > ORPHAN_AGE
-        except (NotFoundError, ValueError, IndexError, TypeError):
-            return False
 
     def _blobs(self, pack: str) -> list[Blob]:
         try:
@@ -350,20 +262,3 @@ class _Collector:
         blobs = self._blobs(pack)
         whole = sum(blob.stored for blob in blobs)
         return sum(blobs[at].stored for at in living.of(len(blobs))) / whole if whole else 1.0
-
-
-def only_in(history: History, ids: Container[str]) -> int:
-    """Return the stored bytes that only the checkpoints with these ids use."""
-    mine: Uses = {}
-    others: Uses = {}
-    for entry in history.living():
-        with suppress(NbckptError):
-            add_uses(mine if entry.id in ids else others, history.read(entry))
-    freed = 0
-    for pack, places in mine.items():
-        with suppress(NbckptError):
-            index = find_index(history.store, pack)
-            alone = places.of(len(index)) - others.get(pack, Places()).of(len(index))
-            blobs = (index[at] for at in alone)
-            freed += sum(blob.stored for blob in blobs if blob)
-    return freed

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from nbckpt.core import gc, transfer
+from nbckpt.core import gc, transfer, use_counter
 from nbckpt.core.damage import set_aside_all
 from nbckpt.core.history import History
 from nbckpt.core.manifest import Manifest, Value
@@ -340,7 +340,7 @@ class Tracker(Rich):
 
     def only_in(self, entries: Iterable[Entry]) -> int:
         """Return the number of bytes that only *entries* use."""
-        return gc.only_in(self.history, {entry.id for entry in entries})
+        return use_counter.only_in(self.history, {entry.id for entry in entries})
 
     def collect(self, *, dry_run: bool = False) -> gc.Collected:
         """Delete removed checkpoints and data that no checkpoint uses; see gc.py."""
