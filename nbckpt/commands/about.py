@@ -196,11 +196,11 @@ def help_(session: Session, command: Annotated[str, Word("COMMAND", "command")] 
     raise AssertionError("asking for help is always answered")
 
 
-def panel(session: Session, tab: Annotated[str, Word("TAB")] = "checkpoints") -> None:
+def panel(session: Session, tab: Annotated[str, Word("TAB")] = "") -> None:
     """Show checkpoints, trials, history and sync in a panel.
 
     Args:
-        tab: The tab in front: checkpoints, trials, history or sync.
+        tab: The tab in front: trials, checkpoints, history or sync; by default trials, if there are some.
     """
     if session.panel is None:
         raise UsageError("the panel needs a notebook. The commands do the same. List them with `%ckpt help`.")

@@ -207,11 +207,11 @@ class CheckpointMagics(Magics):
             self._points[store] = Auto(Timeline(tracker, namespace, lambda: self._names()[0]))
         return self._points[store]
 
-    def show_panel(self, tab: str = "checkpoints", store: str | None = None) -> None:
+    def show_panel(self, tab: str = "", store: str | None = None) -> None:
         """Show a static copy as HTML, which lasts, and the panel below it. A shell has one panel at a time.
 
         Args:
-            tab: The tab in front.
+            tab: The tab in front; by default trials, if there are some.
             store: The store, by default the notebook's.
 
         Raises:
@@ -230,6 +230,7 @@ class CheckpointMagics(Magics):
 
     def _show_static(self, tab: str, store: str | None) -> None:
         static = {"checkpoints": "ls", "trials": "trials", "sync": "sync --status"}
+        tab = tab or "checkpoints"
         if tab not in static:
             raise UsageError(f"there is no tab {tab!r}: there are {', '.join(static)}")
         display(parse(TABLE, static[tab].split(), "%ckpt").run(self.session(store)))
@@ -301,11 +302,11 @@ class CheckpointMagics(Magics):
             display(shown)
 
 
-def panel(tab: str = "checkpoints") -> None:
+def panel(tab: str = "") -> None:
     """Show the panel below this cell, like `%ckpt panel`.
 
     Args:
-        tab: The tab in front: `checkpoints`, `trials` or `sync`.
+        tab: The tab in front: `trials`, `checkpoints`, `history` or `sync`; by default trials, if any.
 
     Raises:
         UsageError: There is no such tab, or this is not a notebook.

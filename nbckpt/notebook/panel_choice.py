@@ -39,7 +39,7 @@ def make_panel(
         open_session: Returns the session for commands.
         is_busy: Tells whether a cell runs in another thread than the caller.
         is_running: Tells whether a cell runs in any thread.
-        tab: The tab in front.
+        tab: The tab in front; empty for the usual one.
 
     Raises:
         UsageError: There is no such tab.
@@ -51,7 +51,7 @@ def make_panel(
         return WidgetPanel(open_session, is_busy, tab, is_running)
     from nbckpt.notebook.panels import Panel
 
-    return Panel(open_session, is_busy, tab)
+    return Panel(open_session, is_busy, tab or "checkpoints")
 
 
 def has_anywidget() -> bool:

@@ -69,7 +69,7 @@ class CellWatch:
         seconds = time.perf_counter() - self._began
         try:
             touched = self._before | self._touched(result.info)
-            points.after_cell(seconds, touched, self._origin())
+            points.after_cell(seconds, touched, self._outcome(seconds, result))
             _say_trouble(points)
         except (NbckptError, OSError) as error:
             _say(f"there is no point of this cell, and the next one takes its changes too: {error}")
@@ -77,6 +77,13 @@ class CellWatch:
             _say("there is no point of this cell, because it was interrupted; the next one takes its changes")
         if news := points.news():
             _say(news)
+
+    def _outcome(self, seconds: float, result: Any) -> Mapping[str, Any]:
+        """Return the cell and the notebook, with the run time and the name of the exception, if it failed."""
+        origin = self._origin()
+        error = result.error_before_exec or result.error_in_exec
+        outcome = {"seconds": round(seconds, 3), **({"error": type(error).__name__} if error else {})}
+        return {**origin, "cell": {**origin.get("cell", {}), **outcome}}
 
     def settle(self) -> None:
         """Wait until the point in the background is there, so that a command sees it."""

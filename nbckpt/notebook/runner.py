@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from nbckpt.commands import TABLE, HelpRequest, Session, parse
 from nbckpt.commands.about import Help
@@ -39,6 +40,11 @@ class CommandRunner:
     def is_busy(self) -> bool:
         """Tell whether a cell runs in another thread than the caller."""
         return self._is_busy()
+
+    def cell(self) -> Mapping[str, Any]:
+        """Return the number and the source of the cell that ran or began last."""
+        cell: Mapping[str, Any] = self._open_session().where.get("cell", {})
+        return cell
 
     def run(self, *words: str, progress: Bar | None = None) -> Result:
         """Run one command and return its result.

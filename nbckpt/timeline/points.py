@@ -32,6 +32,8 @@ class Point:
         new_bytes: The bytes that it added to the store.
         size: The bytes that it holds.
         name: Its name and version, if it is a checkpoint with a name.
+        seconds: How long the cell ran, or None.
+        error: The name of the exception that ended the cell; empty if it succeeded.
     """
 
     id: str
@@ -47,6 +49,8 @@ class Point:
     new_bytes: int
     size: int
     name: str = ""
+    seconds: float | None = None
+    error: str = ""
 
     @classmethod
     def of(cls, manifest: Manifest) -> Point:
@@ -54,6 +58,7 @@ class Point:
         facts = manifest.provenance
         cell, own = _dict(facts.get("cell")), _dict(facts.get(POINT))
         count, missed, new = cell.get("count"), own.get("missed"), facts.get("new_bytes")
+        seconds = cell.get("seconds")
         return cls(
             manifest.id,
             manifest.parent,
@@ -67,6 +72,8 @@ class Point:
             missed if isinstance(missed, int) else 0,
             new if isinstance(new, int) else 0,
             manifest.size(),
+            seconds=float(seconds) if isinstance(seconds, (int, float)) else None,
+            error=str(cell.get("error", "")),
         )
 
 

@@ -14,6 +14,7 @@ from IPython.core.displaypub import CapturingDisplayPublisher
 from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
 
 from notebook.lab import browser, chromium, lab, python, server
+from notebook.typed import Clock, Typed
 
 __all__ = ["AUTO_ON", "Notebook", "browser", "chromium", "lab", "notebook", "published", "python", "server"]
 
@@ -75,6 +76,18 @@ def notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebo
         made.run("%load_ext nbckpt")
         yield made
         made.attempt("%unload_ext nbckpt")
+
+
+@pytest.fixture
+def typed(notebook: Notebook) -> Typed:
+    """The commands of the shell, as the panel runs them."""
+    return Typed(notebook)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """A clock that the test sets."""
+    return Clock()
 
 
 @pytest.fixture

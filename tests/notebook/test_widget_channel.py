@@ -54,11 +54,13 @@ class FakeWire:
     OF: ClassVar[frozenset[str]] = frozenset({"trial"})
     VERBS: ClassVar[frozenset[str]] = frozenset({"pause", "restore", "undo"})
     NEEDS_VARIABLES: ClassVar[frozenset[str]] = frozenset({"restore"})
+    SLOW: ClassVar[frozenset[str]] = frozenset({"pause"})
 
     def __init__(self, name: str = "trials") -> None:
         self.name = name
         self.news: list[Any] = []
         self.renewed = 0
+        self.count = ""
         self.acts: list[tuple[Any, ...]] = []
 
     def full(self) -> Iterator[dict[str, Any]]:
@@ -70,6 +72,12 @@ class FakeWire:
             if isinstance(message, Exception):
                 raise message
             yield message
+
+    def tab(self) -> str:
+        return self.count
+
+    def token(self) -> object:
+        return self.count
 
     def renew(self) -> None:
         self.renewed += 1
@@ -253,3 +261,42 @@ def test_a_failed_sync_is_told_whichever_pane_is_in_front(monkeypatch: pytest.Mo
     ends.sent.clear()
     assert [ends.channel.step() for _ in range(3)] == [True, True, False]
     assert [message["kind"] for message, _ in ends.sent] == ["trials", "sync"]
+
+
+def test_a_slow_deed_lets_the_thread_hear_its_cancellation(monkeypatch: pytest.MonkeyPatch) -> None:
+    wire = FakeWire()
+    ends = Ends(monkeypatch, wire)
+    hear = threading.Thread(target=ends.channel.hear, args=({"kind": "act", "n": 5, "verb": "pause"},))
+    hear.start()
+    hear.join()
+    (worker,) = [thread for thread in ends.started if thread.name == "nbckpt-deed"]
+    assert wire.acts == []
+    worker.run()
+    assert wire.acts == [("pause", ())]
+    assert [message["n"] for message, _ in ends.sent if message["kind"] == "answer"] == [5]
+
+
+def test_the_main_thread_does_a_slow_deed_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    wire = FakeWire()
+    ends = Ends(monkeypatch, wire)
+    assert ends.ask(kind="act", n=6, verb="pause")["ok"]
+    assert "nbckpt-deed" not in {thread.name for thread in ends.started}
+
+
+def test_tabs_tell_their_numbers_once_until_they_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    wire, other = FakeWire(), FakeWire("checkpoints")
+    ends = Ends(monkeypatch, wire, other)
+    wire.count, other.count = "60", ""
+    ends.channel.hear({"kind": "follow", "pane": "trials"})
+
+    def tabs() -> list[Any]:
+        while ends.channel.step():
+            pass
+        return [message for message, _ in ends.sent if message["kind"] == "tabs"]
+
+    assert tabs() == [{"kind": "tabs", "trials": "60"}]
+    ends.channel.renew()
+    assert len(tabs()) == 1
+    other.count = "7"
+    ends.channel.renew()
+    assert tabs()[1:] == [{"kind": "tabs", "trials": "60", "checkpoints": "7"}]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from nbckpt.errors import NbckptError, NotFoundError, UntrustedError, UsageError
-from nbckpt.notebook.widget import checkpoints, wires
+from nbckpt.notebook.widget import wires
 from nbckpt.notebook.widget.checkpoints import CheckpointsWire
 from nbckpt.notebook.widget.wires import Pace
 from nbckpt.tracker import Tracker
@@ -20,13 +20,8 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 
 
 @pytest.fixture
-def typed(notebook: Notebook) -> Typed:
-    return Typed(notebook)
-
-
-@pytest.fixture
-def wire(typed: Typed) -> CheckpointsWire:
-    return CheckpointsWire(typed, Pace(Clock()))
+def wire(typed: Typed, clock: Clock) -> CheckpointsWire:
+    return CheckpointsWire(typed, Pace(clock))
 
 
 def labels(wire: CheckpointsWire) -> list[str]:
@@ -107,7 +102,7 @@ def test_a_store_is_looked_at_once_a_second_at_most(notebook: Notebook, typed: T
 def test_a_far_store_is_listed_only_when_asked(
     notebook: Notebook, wire: CheckpointsWire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(checkpoints, "is_far", lambda _: True)
+    monkeypatch.setattr(wires, "is_far", lambda _: True)
     list(wire.full())
     notebook.run("x = 1\n%ckpt save one")
     assert wire.changes() == []
@@ -312,3 +307,33 @@ def test_advice_to_type_a_command_is_left_out() -> None:
     said = "no checkpoint matches 'bset'. Did you mean 'best'? See `%ckpt ls`"
     assert wires.plain(said) == "No checkpoint matches 'bset'. Did you mean 'best'?"
     assert wires.plain("Turn it on: %ckpt auto on") == "Turn it on"
+
+
+class Cancelled(CheckpointsWire):
+    """A wire whose save is cancelled when its progress is told first."""
+
+    def _show(self, name: str, done: int, total: int) -> None:
+        super()._show(name, done, total)
+        self.told = self.act("save_cancel", (), {})["text"]
+        super()._show(name, done, total)
+
+
+def test_a_cancelled_save_publishes_nothing(notebook: Notebook, typed: Typed, clock: Clock) -> None:
+    notebook.run("import numpy; a = numpy.arange(300_000)")
+    wire = Cancelled(typed, Pace(clock))
+    with pytest.raises(UsageError, match="the save was cancelled, and nothing of it is kept"):
+        wire.act("save", (), {"name": "first"})
+    assert wire.told == "Cancelling…"
+    assert labels(wire) == []
+    store = typed.session().tracker.store
+    assert [*store.keys("checkpoints/"), *store.keys("refs/")] == []
+    other = CheckpointsWire(typed, Pace(clock))
+    assert other.act("save", (), {"name": "second"})["text"].startswith("Saved second@1")
+    assert other.act("save_cancel", (), {})["text"] == "No save runs."
+
+
+def test_the_tab_counts_checkpoints_of_a_folder(notebook: Notebook, wire: CheckpointsWire) -> None:
+    assert wire.tab() == "0"
+    notebook.run("a = 1")
+    notebook.run("%ckpt save one")
+    assert wire.tab() == "1"

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from nbckpt.core.manifest import Manifest
 from nbckpt.errors import NbckptError, NotFoundError
 from nbckpt.notebook.widget.history import HistoryWire
 from nbckpt.notebook.widget.wires import Pace
+from nbckpt.timeline.points import Point
 from notebook.conftest import AUTO_ON, Notebook
 from notebook.typed import Clock, Typed, rows_of
 from waiting import until
 
 HOSTILE = "<img src=x onerror=alert(1)>"
-
-
-@pytest.fixture
-def typed(notebook: Notebook) -> Typed:
-    return Typed(notebook)
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture
@@ -168,10 +161,47 @@ def test_a_running_cell_lets_the_preview_wait(watched: Notebook, wire: HistoryWi
     ref, typed.busy = ref_of(wire, "b = 2"), True
     data = wire.detail("state", [ref], {})["data"]
     assert (data["busy"], data["would"]) == (True, {})
-    assert head_of(wire)["running"] is True
+    assert head_of(wire)["running"]["cell"] == 5
 
 
 def test_a_hostile_cell_is_sent_as_text(watched: Notebook, wire: HistoryWire) -> None:
     watched.run(f"h = '{HOSTILE}'")
     settle(watched)
     assert rows_of(wire.full())[0]["source"] == f"h = '{HOSTILE}'"
+
+
+def test_rows_tell_how_long_a_cell_ran_and_why_it_failed(watched: Notebook, wire: HistoryWire) -> None:
+    watched.attempt("a = [3]; {}['w']")
+    settle(watched)
+    failed, fine, *_ = rows_of(wire.full())
+    assert failed["error"] == "KeyError"
+    assert failed["seconds"] >= 0
+    assert (fine["error"], type(fine["seconds"])) == ("", float)
+
+
+def test_points_of_before_have_no_run_time() -> None:
+    old = Manifest(kind="variables", provenance={"cell": {"count": 3, "source": "a = 1"}})
+    assert (Point.of(old).seconds, Point.of(old).error) == (None, "")
+    odd = replace(old, provenance={"cell": {"seconds": "long", "error": "x"}})
+    assert (Point.of(odd).seconds, Point.of(odd).error) == (None, "x")
+
+
+def test_the_cell_that_runs_is_in_the_head_while_it_runs(
+    watched: Notebook, typed: Typed, wire: HistoryWire, clock: Clock
+) -> None:
+    assert head_of(wire)["running"] is None
+    clock.time, typed.busy = 10, True
+    (message,) = wire.changes()
+    assert message["running"]["source"] == "a = [1, 2]; del b"
+    clock.time, typed.busy = 100, False
+    (message,) = wire.changes()
+    assert message["running"] is None
+
+
+def test_the_tab_counts_states_but_does_not_read_many(
+    watched: Notebook, typed: Typed, wire: HistoryWire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nbckpt.notebook.widget.history._FEW", 1)
+    assert wire.tab() == ""
+    monkeypatch.undo()
+    assert wire.tab() == str(head_of(wire)["total"])

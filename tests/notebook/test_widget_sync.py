@@ -19,16 +19,6 @@ from waiting import until
 
 
 @pytest.fixture
-def typed(notebook: Notebook) -> Typed:
-    return Typed(notebook)
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
 def wire(typed: Typed, clock: Clock) -> SyncWire:
     return SyncWire(typed, Pace(clock))
 

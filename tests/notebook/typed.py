@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nbckpt.commands import TABLE, Session, parse
 from nbckpt.commands.table import Bar
 from nbckpt.notebook.magic import CheckpointMagics
 from nbckpt.render import Result
-from notebook.conftest import Notebook
+
+if TYPE_CHECKING:
+    from notebook.conftest import Notebook
 
 
 class Typed:
@@ -36,6 +38,11 @@ class Typed:
         result = parse(TABLE, words, "%ckpt").run(replace(self.session(), progress=progress))
         assert result is not None
         return result
+
+    def cell(self) -> dict[str, Any]:
+        """Return the cell that ran last."""
+        cell: dict[str, Any] = self._magics.session().where.get("cell", {})
+        return cell
 
     def is_busy(self) -> bool:
         """Tell whether a cell is to seem to run."""

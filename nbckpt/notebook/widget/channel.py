@@ -34,6 +34,8 @@ class Wire(Protocol):
     OF: ClassVar[frozenset[str]]
     VERBS: ClassVar[frozenset[str]]
     NEEDS_VARIABLES: ClassVar[frozenset[str]]
+    SLOW: ClassVar[frozenset[str]]
+    """The verbs that are done in a thread, so that a message can cancel them."""
 
     def full(self) -> Iterable[Message]:
         """Return everything that the pane shows."""
@@ -43,6 +45,12 @@ class Wire(Protocol):
 
     def renew(self) -> None:
         """Note that anything may have changed."""
+
+    def tab(self) -> str:
+        """Return what stands on the tab, such as a number; cheap, and asks no network. Empty if unknown."""
+
+    def token(self) -> object:
+        """Return a value that differs once the pane may show something else. It lists no store."""
 
     def detail(self, of: str, ids: Sequence[str], options: Mapping[str, Any]) -> Message:
         """Return details of some rows.
@@ -98,6 +106,8 @@ class Channel:
         self._changes: Iterator[Message] = iter(())
         self._heard_at = float("-inf")
         self._said = ""
+        self._tabs: Message = {}
+        self._is_renewed = True
         self.pane: str | None = None
         # The context of the cell: without it, some kernels refuse messages of a thread.
         self._context = copy_context()
@@ -112,7 +122,7 @@ class Channel:
         elif isinstance(message, Follow):
             self._follow(message)
         elif isinstance(message, Question):
-            self.send(self._answer(message))
+            self._reply(message)
         else:
             self.say("The panel sent a message that nbckpt cannot read.", "error")
         self.push()
@@ -131,6 +141,7 @@ class Channel:
         """Note that anything may have changed, for example by a command that was typed."""
         for wire in self._wires.values():
             wire.renew()
+        self._is_renewed = True
         self.push()
 
     def push(self) -> None:
@@ -155,7 +166,8 @@ class Channel:
             try:
                 message = next(self._changes, None)
                 if message is None:
-                    self._changes = chain.from_iterable(wire.changes() for wire in self._in_sight())
+                    news = chain.from_iterable(wire.changes() for wire in self._in_sight())
+                    self._changes = chain(news, self._on_tabs())
                     message = next(self._changes, None)
             except Exception as error:  # noqa: BLE001  the message line shows it, and the next look may succeed
                 self._changes, message = iter(()), self._trouble(error)
@@ -168,6 +180,15 @@ class Channel:
         names = dict.fromkeys((self.pane, *ON_TABS)) if self.pane is not None else ()
         yield from (self._wires[name] for name in names if name in self._wires)
 
+    def _on_tabs(self) -> Iterator[Message]:
+        """Yield what stands on the tabs, if that differs from what the browser knows."""
+        if self._is_renewed:
+            self._is_renewed = False
+            tabs = {name: text for name, wire in self._wires.items() if (text := wire.tab())}
+            if tabs != self._tabs:
+                self._tabs = tabs
+                yield {"kind": "tabs", **tabs}
+
     def close(self) -> None:
         """Send nothing from now on, and wait for the thread."""
         self._closed.set()
@@ -178,6 +199,7 @@ class Channel:
         """Send the pane that is in sight in full."""
         with self._lock:
             self.pane, self._changes, self._said = message.pane, iter(()), ""
+            self._tabs, self._is_renewed = {}, True
             wire = self._wires.get(message.pane or "")
             if wire is None:
                 return
@@ -189,6 +211,23 @@ class Channel:
             except Exception as error:  # noqa: BLE001  the message line shows it
                 if (trouble := self._trouble(error)) is not None:
                     self.send(trouble)
+
+    def _reply(self, question: Question) -> None:
+        """Answer a question; a slow one in a thread, if this thread hears the next messages meanwhile.
+
+        The main thread runs cells. A deed stays in it, so that no cell changes variables at the same time.
+        """
+        wire = self._wire_for(question)
+        is_slow = wire is not None and question.is_act and question.verb in wire.SLOW
+        if is_slow and threading.current_thread() is not threading.main_thread():
+            run = self._context.copy().run
+            worker = threading.Thread(target=run, args=(self._reply_now, question), name="nbckpt-deed")
+            if starts(worker):
+                return
+        self._reply_now(question)
+
+    def _reply_now(self, question: Question) -> None:
+        self.send(self._answer(question))
 
     def _answer(self, question: Question) -> Message:
         """Return the answer to a question; an error becomes a sentence."""

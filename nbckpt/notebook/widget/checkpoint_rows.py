@@ -33,8 +33,7 @@ class CheckpointRows:
 
     def all(self, session: Session) -> list[Message]:
         """Return the rows of all checkpoints, newest first. A damaged one is a row that says so."""
-        signer = session.tracker.history.signer
-        history = History(session.tracker.store, lambda: signer).listed()
+        history = history_of(session)
         reader = Rows(history)
         names: dict[str, list[Ref]] = {}
         for ref in history.refs():
@@ -56,6 +55,12 @@ class CheckpointRows:
                     self._read[key] = facts
                 rows.append(_named(facts, names.get(facts["ref"], [])))
         return rows
+
+
+def history_of(session: Session) -> History:
+    """Return the checkpoints of the store, for a look at them."""
+    signer = session.tracker.history.signer
+    return History(session.tracker.store, lambda: signer).listed()
 
 
 def _look(checkpoint: Entry | TrialCheckpoint, reader: Rows, history: History) -> Message | None:

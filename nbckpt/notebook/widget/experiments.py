@@ -11,8 +11,9 @@ from nbckpt.notebook.widget.rows import View
 from nbckpt.notebook.widget.wires import Commands, Message, Pace
 from nbckpt.trials.engine.experiment import Experiment
 from nbckpt.trials.model.metrics import as_float
+from nbckpt.trials.model.trial import Status
 from nbckpt.trials.model.view import ExperimentView, internals
-from nbckpt.trials.views.metrics import inferred, likely_mode
+from nbckpt.trials.views.metrics import by_metric, inferred, likely_mode
 from nbckpt.trials.views.statuses import FAILED, PENDING, RUNNING, states_of
 
 _MOST = 50
@@ -126,6 +127,17 @@ def view_of(experiment: ExperimentView, settings: Sequence[str], wanted: str) ->
         "metrics": names[:_MOST_NAMES],
     }
     return view
+
+
+def best_of(experiment: ExperimentView) -> str:
+    """Return the best trial and its result, such as `t52, loss 0.1602`; empty if no trial has a result."""
+    view = view_of(experiment, (), "")
+    done = [trial for trial in experiment.trials if trial.status != Status.ERROR]
+    ranked = [trial for trial in done if math.isfinite(as_float(trial.newest(view.metric)))]
+    if not view.metric or not ranked:
+        return ""
+    best = by_metric(ranked, view.metric, view.mode)[0]
+    return f"{best.id}, {view.metric} {best.newest(view.metric):.4g}"
 
 
 def order_of(experiment: ExperimentView, settings: Sequence[str], wanted: str) -> list[str]:

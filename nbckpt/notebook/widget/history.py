@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar
 
@@ -16,16 +15,16 @@ from nbckpt.core.references import SHORT, Entry
 from nbckpt.core.selection import Selection
 from nbckpt.errors import NbckptError, UsageError
 from nbckpt.notebook.widget.checkpoint_details import value_of
-from nbckpt.notebook.widget.checkpoint_rows import folder_times
+from nbckpt.notebook.widget.checkpoint_rows import folder_times, history_of
 from nbckpt.notebook.widget.checkpoints import live
 from nbckpt.notebook.widget.wires import (
     Commands,
     Message,
     Pace,
+    StoreWire,
     answer,
     cut,
     listed,
-    pages,
     refs_of,
     said,
     text_of,
@@ -38,9 +37,10 @@ from nbckpt.timeline.points import Point
 _MOST_NAMES = 200
 _MOST_SOURCE = 50_000
 _MOST_ROWS = 2000
+_FEW = 200
 
 
-class HistoryWire:
+class HistoryWire(StoreWire):
     """The pane of the notebook's history. Any thread may use it. Each manifest is read once.
 
     Args:
@@ -51,16 +51,11 @@ class HistoryWire:
     OF: ClassVar = frozenset({"state"})
     VERBS: ClassVar = frozenset({"goto", "undo", "name", "auto_on", "auto_off"})
     NEEDS_VARIABLES: ClassVar = frozenset({"goto", "undo", "auto_on"})
+    SLOW: ClassVar = frozenset[str]()
 
     def __init__(self, commands: Commands, pace: Pace | None = None) -> None:
-        self._commands = commands
-        self._pace = pace or Pace()
-        self._lock = threading.RLock()
+        super().__init__(commands, pace)
         self._read: dict[str, Message] = {}
-        self._sent: dict[str, Message] = {}
-        self._head: Message = {}
-        self._seen: object = None
-        self._is_stale = False
         self._came_from = ""
         self._deeds: Mapping[str, Callable[[Sequence[object], Mapping[str, Any]], Message]] = {
             "goto": self._go,
@@ -70,33 +65,17 @@ class HistoryWire:
             "auto_off": self._turn_off,
         }
 
-    def full(self) -> Iterator[Message]:
-        """Yield all points of this notebook in pages, newest first."""
+    def tab(self) -> str:
+        """Return the number of states; empty if counting them would ask a network or read many files."""
+        session = self._commands.session()
+        if is_far(session.tracker.store):
+            return ""
+        history = history_of(session)
         with self._lock:
-            session = self._commands.session()
-            self._is_stale, self._seen = False, _token(session)
-            self._note(session)
-            rows, head = [*self._sent.values()], self._head
-        for first, page in pages(rows):
-            yield {**head, "from": first, "rows": [*page], "gone": [], "reset": True}
-
-    def renew(self) -> None:
-        """Note that the points may have changed."""
-        self._is_stale = True
-
-    def changes(self) -> list[Message]:
-        """Return what changed since the last call; an empty list if nothing did."""
-        with self._lock:
-            session = self._commands.session()
-            if not (self._is_stale or (self._pace.is_due() and not is_far(session.tracker.store))):
-                return []
-            began = self._pace.now()
-            was_stale, self._is_stale = self._is_stale, False
-            token, former = _token(session), self._seen
-            self._seen = token
-            news = self._differing(session) if was_stale or token != former else []
-            self._pace.looked(began)
-            return news
+            if not self._read and len(history.entries("points")) > _FEW:
+                return ""
+            rows = self._rows(history, _here(session), _notebook(session))
+            return f"{len(rows):,}" if rows else ""
 
     def detail(self, of: str, ids: Sequence[object], options: Mapping[str, Any]) -> Message:
         """Return a state: its variables, its code, and what going there would change.
@@ -136,25 +115,18 @@ class HistoryWire:
         finally:
             self.renew()
 
-    def _differing(self, session: Session) -> list[Message]:
-        former, head = self._sent, self._head
-        self._note(session)
-        rows = [row for ref, row in self._sent.items() if former.get(ref) != row]
-        gone = [ref for ref in former if ref not in self._sent]
-        if not rows and not gone and head == self._head:
-            return []
-        return [
-            {**self._head, "from": 0, "rows": [*page], "gone": [] if first else gone, "reset": False}
-            for first, page in pages(rows)
-        ]
+    def _token(self, session: Session) -> object:
+        points = session.points
+        state = (points.limits is None, points.missed) if points is not None else ()
+        times = folder_times(session.tracker.store.url, "points")
+        return _here(session), state, self._commands.is_busy(), *times
 
-    def _note(self, session: Session) -> None:
+    def _look(self, session: Session) -> None:
         """Look at the points, and note the rows and the heading."""
         points = session.points
         here = _here(session)
-        signer = session.tracker.history.signer
-        history = History(session.tracker.store, lambda: signer).listed()
-        rows = self._rows(history, here, points.timeline.notebook if points is not None else "")
+        history = history_of(session)
+        rows = self._rows(history, here, _notebook(session))
         self._sent = {row["ref"]: row for row in rows[:_MOST_ROWS]}
         is_on = points is not None and points.limits is not None
         self._head = {
@@ -164,10 +136,17 @@ class HistoryWire:
             "total": len(rows),
             "size": sum(row["adds"] for row in rows),
             "missed": points.missed if points is not None and is_on else 0,
-            "running": self._commands.is_busy(),
+            "running": self._running() if is_on else None,
             "undo": bool(rows) and (is_on or bool(self._came_from)),
             "live": {} if is_on else live(session),
         }
+
+    def _running(self) -> Message | None:
+        """Return the cell that runs; None if none does."""
+        if not self._commands.is_busy():
+            return None
+        cell = self._commands.cell()
+        return {"cell": cell.get("count"), "source": cut(str(cell.get("source", "")).strip(), 200)}
 
     def _rows(self, history: History, here: str, notebook: str) -> list[Message]:
         """Return the points of a notebook and the checkpoints from which they go on, newest first."""
@@ -176,14 +155,14 @@ class HistoryWire:
             names.setdefault(ref.id, []).append(str(ref))
         entries = history.living(("points", "checkpoints"))
         former, self._read = self._read, {}
-        self._look(history, former, [entry for entry in entries if entry.kind == "points"])
+        self._note(history, former, [entry for entry in entries if entry.kind == "points"])
         own = [facts for facts in self._read.values() if facts["notebook"] == notebook]
         wanted = {here, *(facts["parent"] for facts in own), *(facts["ref"] for facts in own)}
-        self._look(history, former, [entry for entry in entries if entry.id in wanted - self._read.keys()])
+        self._note(history, former, [entry for entry in entries if entry.id in wanted - self._read.keys()])
         rows = [self._row(facts, names) for ref, facts in self._read.items() if ref in wanted]
         return sorted(rows, key=lambda row: str(row["saved_at"]), reverse=True)
 
-    def _look(self, history: History, former: Mapping[str, Message], entries: Sequence[Entry]) -> None:
+    def _note(self, history: History, former: Mapping[str, Message], entries: Sequence[Entry]) -> None:
         """Note what the manifests tell. One that cannot be read is left out; `verify` tells of it."""
         for entry in entries:
             facts = former.get(entry.id) or _facts(history, entry)
@@ -295,11 +274,8 @@ def _here(session: Session) -> str:
     return session.points.timeline.last if session.points is not None else ""
 
 
-def _token(session: Session) -> object:
-    """Return a value that differs once the points may have changed."""
-    points = session.points
-    state = (points.limits is None, points.missed) if points is not None else ()
-    return _here(session), state, *folder_times(session.tracker.store.url, "points")
+def _notebook(session: Session) -> str:
+    return session.points.timeline.notebook if session.points is not None else ""
 
 
 def _facts(history: History, entry: Entry) -> Message | None:
@@ -320,6 +296,8 @@ def _facts(history: History, entry: Entry) -> Message | None:
             "removed": [cut(name, 100) for name in point.removed][:_MOST_NAMES],
             "partly": [cut(skip.name, 100) for skip in manifest.skipped][:_MOST_NAMES],
             "missed": point.missed,
+            "seconds": point.seconds,
+            "error": cut(point.error, 100),
             "adds": point.new_bytes,
             "size": point.size,
             "held": frozenset(value.name for value in manifest.values),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from nbckpt.commands import Session
@@ -11,12 +12,15 @@ from nbckpt.notebook.runner import CommandRunner
 from nbckpt.notebook.static_copy import StaticOutput
 from nbckpt.notebook.widget.channel import Channel, Wire
 from nbckpt.notebook.widget.checkpoints import CheckpointsWire
+from nbckpt.notebook.widget.experiments import best_of
 from nbckpt.notebook.widget.history import HistoryWire
 from nbckpt.notebook.widget.mounted import Mounted
 from nbckpt.notebook.widget.sync import SyncWire
 from nbckpt.notebook.widget.trials import TrialsWire
 from nbckpt.notebook.widget.wires import Commands, Message
+from nbckpt.render import Page, Result
 from nbckpt.store import is_far
+from nbckpt.trials.views.table import TrialTable
 
 PANES = ("checkpoints", "trials", "history", "sync")
 
@@ -35,7 +39,7 @@ class WidgetPanel:
     Args:
         open_session: Returns the session for commands.
         is_busy: Tells whether a cell runs in another thread than the caller.
-        tab: The pane in front.
+        tab: The pane in front; empty for trials if there are some, else checkpoints.
         is_running: Tells whether a cell runs in any thread.
 
     Raises:
@@ -46,17 +50,18 @@ class WidgetPanel:
         self,
         open_session: Callable[[], Session],
         is_busy: Callable[[], bool],
-        tab: str = PANES[0],
+        tab: str = "",
         is_running: Callable[[], bool] = lambda: False,
     ) -> None:
-        if tab not in PANES:
+        if tab and tab not in PANES:
             raise UsageError(f"there is no tab {tab!r}: there are {', '.join(PANES)}")
-        self._tab = tab
         self._runner = CommandRunner(open_session, is_busy)
-        self.widget = Mounted(self._heard, pane=tab)
-        wires = wires_of(self._runner, self._chosen)
-        self.channel = Channel(self._runner, self._send, wires, is_running, self._copy)
+        self._wires = wires_of(self._runner, self._chosen)
+        self._tab = tab or ("trials" if self._wires["trials"].tab() else "checkpoints")
+        self.widget = Mounted(self._heard, pane=self._tab)
+        self.channel = Channel(self._runner, self._send, self._wires, is_running, self._copy)
         self._static = StaticOutput(self.widget.copied)
+        self._copied: object = None
 
     def show(self) -> None:
         """Show the static copy below the running cell, and the place of the panel below it."""
@@ -97,13 +102,36 @@ class WidgetPanel:
         self.widget.send(message, list(buffers))
 
     def _copy(self) -> None:
-        """Renew the static copy of the pane that is in sight."""
-        words = _COPIED.get(self.channel.pane or self._tab, _COPIED[self._tab])
+        """Renew the static copy of the pane that is in sight, if that may show something else now."""
+        pane = self.channel.pane or self._tab
+        pane = pane if pane in _COPIED else self._tab
         try:
-            self._static.put(self._runner.run(*words))
+            token = pane, self._wires[pane].token()
+            if token == self._copied or (pane == "trials" and not self._wires[pane].tab()):
+                return
+            result = self._runner.run(*_COPIED[pane])
         except NbckptError:
             return  # the former copy stays: there is no experiment yet, or the store cannot be read now
+        self._copied = token
+        self._static.put(WithBest(result) if isinstance(result, TrialTable) else result)
         self._static.flush()
+
+
+@dataclass(frozen=True, repr=False)
+class WithBest(Result):
+    """A table of trials whose headline names the best trial.
+
+    Attributes:
+        table: The table.
+    """
+
+    table: TrialTable
+
+    def page(self) -> Page:
+        """See `Result.page`."""
+        page = self.table.page()
+        best = best_of(self.table.experiment)
+        return replace(page, headline=f"{page.headline}. Best: {best}") if best else page
 
 
 def wires_of(commands: Commands, chosen: Callable[[], Sequence[str]]) -> dict[str, Wire]:

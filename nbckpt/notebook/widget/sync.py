@@ -30,6 +30,7 @@ class SyncWire:
     OF: ClassVar = frozenset({"settings"})
     VERBS: ClassVar = frozenset({"sync", "sync_set", "sync_off", "sync_cancel", "pull"})
     NEEDS_VARIABLES: ClassVar = frozenset[str]()
+    SLOW: ClassVar = frozenset[str]()
 
     def __init__(self, commands: Commands, pace: Pace | None = None) -> None:
         self._commands = commands
@@ -48,6 +49,15 @@ class SyncWire:
             "sync_cancel": self._cancel,
             "pull": self._pull,
         }
+
+    def tab(self) -> str:
+        """Return nothing: the browser makes the sign of the state."""
+        return ""
+
+    def token(self) -> object:
+        """Return a value that differs once the state may differ."""
+        with self._lock:
+            return repr(self._state(self._commands.session(), anew=self._is_stale))
 
     def full(self) -> Iterator[Message]:
         """Yield the state of the sync."""

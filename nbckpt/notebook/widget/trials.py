@@ -58,6 +58,7 @@ class TrialsWire:
     OF: ClassVar[frozenset[str]] = frozenset({"trial", "media"})
     VERBS: ClassVar[frozenset[str]] = frozenset(trial_actions.DEEDS)
     NEEDS_VARIABLES: ClassVar[frozenset[str]] = frozenset({"run", "restore", "undo"})
+    SLOW: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(
         self,
@@ -86,6 +87,21 @@ class TrialsWire:
     def renew(self) -> None:
         """Look for new experiments with the next `changes`."""
         self._experiments.renew()
+
+    def tab(self) -> str:
+        """Return the number of trials of the experiment in sight."""
+        experiment = self._experiments.current()
+        return f"{len(experiment.trials):,}" if experiment is not None else ""
+
+    def token(self) -> object:
+        """Return a value that differs once a trial may have changed."""
+        experiment = self._experiments.current()
+        version = experiment and (experiment.name, internals(experiment).version, experiment.runs_elsewhere())
+        return version, self._experiments.version
+
+    def shown(self) -> Experiment | None:
+        """Return the experiment in sight; None if there is none."""
+        return self._experiments.current()
 
     def full(self) -> Iterator[Message]:
         """Yield all rows in pages, and all sparklines. The points come with `changes`."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -11,6 +13,7 @@ from nbckpt.commands import Session
 from nbckpt.commands.table import Bar
 from nbckpt.errors import UsageError
 from nbckpt.render import Result, html_of
+from nbckpt.store import is_far
 
 Message = dict[str, Any]
 """One message to the browser: plain data for JSON."""
@@ -45,6 +48,9 @@ class Commands(Protocol):
     def is_busy(self) -> bool:
         """Tell whether a cell runs in another thread than the caller."""
 
+    def cell(self) -> Mapping[str, Any]:
+        """Return the number and the source of the cell that ran or began last."""
+
 
 class Pace:
     """Tells when to look at the store again: at least a second after the last look, later if looks are slow.
@@ -69,6 +75,81 @@ class Pace:
     def now(self) -> float:
         """Return the time of the clock."""
         return self._clock()
+
+
+class StoreWire(ABC):
+    """A pane that lists what is in the store. Any thread may use it.
+
+    A store over a network is listed when the pane is opened and after `renew`, never by itself.
+
+    Args:
+        commands: Runs commands.
+        pace: Tells when to look at the store again.
+    """
+
+    def __init__(self, commands: Commands, pace: Pace | None = None) -> None:
+        self._commands = commands
+        self._pace = pace or Pace()
+        self._lock = threading.RLock()
+        self._sent: dict[str, Message] = {}
+        self._head: Message = {}
+        self._seen: object = None
+        self._is_stale = False
+
+    def renew(self) -> None:
+        """Note that the list may have changed, for example by a command that was typed."""
+        self._is_stale = True
+
+    def full(self) -> Iterator[Message]:
+        """Yield the whole list in pages, newest first."""
+        with self._lock:
+            session = self._commands.session()
+            self._is_stale, self._seen = False, self._token(session)
+            self._look(session)
+            rows, head = [*self._sent.values()], self._head
+        for first, page in pages(rows):
+            yield {**head, "from": first, "rows": [*page], "gone": [], "reset": True}
+
+    def changes(self) -> list[Message]:
+        """Return what changed since the last call; an empty list if nothing did."""
+        with self._lock:
+            session = self._commands.session()
+            if not (self._is_stale or (self._pace.is_due() and not is_far(session.tracker.store))):
+                return []
+            began = self._pace.now()
+            was_stale, self._is_stale = self._is_stale, False
+            token, former = self._token(session), self._seen
+            self._seen = token
+            news = self._differing(session) if was_stale or token != former else []
+            self._pace.looked(began)
+            return news
+
+    def token(self) -> object:
+        """Return a value that differs once the list may have changed. It lists no store."""
+        return self._token(self._commands.session())
+
+    def _differing(self, session: Session) -> list[Message]:
+        """Return the rows that differ from those that were sent, and the head if only that differs."""
+        former, head = self._sent, self._head
+        self._look(session)
+        changed = [row for ref, row in self._sent.items() if former.get(ref) != row]
+        gone = [ref for ref in former if ref not in self._sent]
+        is_same = not changed and not gone and head == self._head
+        return [] if is_same else [*self._news(changed, gone)]
+
+    def _news(self, rows: Sequence[Message], gone: Sequence[str], **more: Any) -> Iterator[Message]:
+        """Yield rows that changed, in pages, with the head."""
+        for first, page in pages(rows):
+            news = {"from": 0, "rows": [*page], "gone": [] if first else [*gone], "reset": False}
+            yield {**self._head, **more, **news}
+
+    @abstractmethod
+    def _token(self, session: Session) -> object:
+        """Return a value that differs once the list may have changed."""
+
+    @abstractmethod
+    def _look(self, session: Session) -> None:
+        """Look at the store: put the rows, newest first, into `_sent`, and the heading into `_head`."""
 
 
 def pages(rows: Sequence[Message], most: int = PAGE) -> Iterator[tuple[int, Sequence[Message]]]:
