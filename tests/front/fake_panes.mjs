@@ -35,7 +35,7 @@ const NOW = { walk: ["changed", "5,200 × 2"], model: ["changed", "changed"], rn
 
 /** One state of the notebook. */
 export function state(cell, parent, minutes, source, added = [], changed = [], removed = [], fields = {}) {
-  return { ref: id(1000 + cell), kind: "points", parent: parent ? id(1000 + parent) : "", saved_at: ago(minutes), cell, source, added, changed, removed, partly: [], names: [], missed: 0, adds: 12_000, size: 90_000, ...fields };
+  return { ref: id(1000 + cell), kind: "points", parent: parent ? id(1000 + parent) : "", saved_at: ago(minutes), cell, source, added, changed, removed, partly: [], names: [], missed: 0, seconds: 0.4 + cell / 5, error: cell === 12 ? "KeyError" : "", adds: 12_000, size: 90_000, ...fields };
 }
 
 /** The states: a way to [14], another one from [9], cells that changed nothing, a named one. */
@@ -74,7 +74,7 @@ export function panes(kernel, { empty = false, sync = "synced", off = false, new
   const { detail, act } = kernel.answers;
   const send = {
     checkpoints: (emit) => emit({ kind: "checkpoints", total: data.rows.filter((row) => !row.trial).length, of_trials: data.rows.filter((row) => row.trial).length, size: empty ? 0 : 18_400_000, here: empty ? "" : id(1), undo: data.undo, where: "", live: empty ? { count: 12, size: 1_100_000 } : {}, saving: data.saving ?? null, from: 0, rows: data.rows, gone: [], reset: true }),
-    history: (emit) => emit({ kind: "history", on: data.on, here: data.here, total: data.points.length, size: 150_000, missed: 0, running: kernel.busy, undo: data.points.length > 0, live: off ? { count: 12, size: 1_100_000 } : {}, from: 0, rows: data.points, gone: [], reset: true }),
+    history: (emit) => emit({ kind: "history", on: data.on, here: data.here, total: data.points.length, size: 150_000, missed: 0, running: kernel.busy ? { cell: 15, source: "score = test(model)" } : null, undo: data.points.length > 0, live: off ? { count: 12, size: 1_100_000 } : {}, from: 0, rows: data.points, gone: [], reset: true }),
     sync: (emit) => emit(data.sync),
   };
   kernel.show = (pane) => send[pane](kernel.emit);

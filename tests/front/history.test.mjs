@@ -74,7 +74,7 @@ test("a comment is not the first line of a cell", () => {
 });
 
 test("the heading says where you are, or that the kernel is new", () => {
-  const head = { on: true, here: ref(14), total: 12, running: false, missed: 0 };
+  const head = { on: true, here: ref(14), total: 12, running: null, missed: 0 };
   assert.equal(lanes.heading(head, known(states()), 2).after, " 12 states in 2 ways.");
   assert.ok(lanes.heading({ ...head, here: "" }, known(states()), 2).before.startsWith("The kernel is new"));
   assert.ok(lanes.heading({ ...head, on: false }, known(states()), 1).after.endsWith("History is off: new cells add no states."));

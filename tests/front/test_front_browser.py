@@ -203,7 +203,7 @@ def test_dragging_on_a_setting_filters_the_table(page: Page, address: str) -> No
     page.mouse.up()
     expect(panel.get_by_role("button", name="Clear filters")).to_be_visible()
     panel.get_by_role("tab", name="Parallel lines").click()
-    expect(panel.locator(".nb-brush")).to_have_count(1)
+    expect(panel.locator(".nb-parallel .nb-brush")).to_have_count(1)
 
 
 def test_keys_lead_everywhere_and_never_leave(page: Page, address: str) -> None:

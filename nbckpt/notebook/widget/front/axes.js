@@ -22,7 +22,7 @@ const BINS = 8;
  * @returns {Axis}
  */
 export function axis(values, rows, format, { scale = false } = {}) {
-  const present = values.filter((value) => value !== null && value !== undefined);
+  const present = values.filter((value) => value !== null && value !== undefined && !format.isOdd(value));
   const distinct = [...new Set(present.map(String))];
   const numeric = present.every((value) => typeof value === "number");
   return numeric && (scale || distinct.length > FEW) ? numbersAxis(/** @type {number[]} */ (present), rows) : valuesAxis(distinct.sort(rows.natural), numeric, format);
@@ -32,20 +32,21 @@ export function axis(values, rows, format, { scale = false } = {}) {
 function valuesAxis(distinct, numeric, format) {
   const order = numeric ? distinct.sort((a, b) => Number(a) - Number(b)) : distinct;
   const at = (/** @type {number} */ index) => (index + 0.5) / Math.max(1, order.length);
+  const places = new Map(order.map((value, index) => [value, at(index)]));
   const written = format.numbers(order.map(Number), 3);
   return {
     kind: "values",
     log: false,
-    place: (value) => (order.includes(String(value)) ? at(order.indexOf(String(value))) : NaN),
+    place: (value) => places.get(String(value)) ?? NaN,
     ticks: order.map((value, index) => ({ at: at(index), text: numeric ? written(Number(value)) : value })),
     brush(from, to) {
       const chosen = order.filter((_, index) => at(index) >= Math.min(from, to) && at(index) <= Math.max(from, to));
       return chosen.length ? { values: chosen } : null;
     },
     span(brush) {
-      const places = "values" in brush ? brush.values.filter((value) => order.includes(value)).map((value) => at(order.indexOf(value))) : [];
+      const chosen = "values" in brush ? brush.values.map((value) => places.get(value) ?? NaN).filter(Number.isFinite) : [];
       const half = 0.5 / Math.max(1, order.length);
-      return places.length ? [Math.min(...places) - half, Math.max(...places) + half] : [0, 0];
+      return chosen.length ? [Math.min(...chosen) - half, Math.max(...chosen) + half] : [0, 0];
     },
   };
 }
@@ -98,11 +99,14 @@ export function explains(values, targets) {
   const groups = grouped(pairs);
   const mean = (/** @type {number[]} */ list) => list.reduce((sum, each) => sum + each, 0) / list.length;
   const all = mean(pairs.map(({ target }) => target));
-  const total = pairs.reduce((sum, { target }) => sum + (target - all) ** 2, 0);
-  const within = groups.reduce((sum, group) => sum + group.reduce((part, each) => part + (each - mean(group)) ** 2, 0), 0);
+  const total = squares(pairs.map(({ target }) => target), all);
+  const within = groups.reduce((sum, group) => sum + squares(group, mean(group)), 0);
   const free = pairs.length - groups.length;
   return total > 0 && free > 0 ? Math.max(0, 1 - within / free / (total / (pairs.length - 1))) : 0;
 }
+
+/** @param {number[]} list @param {number} from */
+const squares = (list, from) => list.reduce((sum, each) => sum + (each - from) ** 2, 0);
 
 /** @param {{ value: Value, target: number }[]} pairs @returns {number[][]} targets by the part that their value lies in */
 function grouped(pairs) {
@@ -112,7 +116,9 @@ function grouped(pairs) {
   const groups = new Map();
   sorted.forEach(({ value, target }, index) => {
     const name = many ? String(Math.floor((index * BINS) / sorted.length)) : String(value);
-    groups.set(name, [...(groups.get(name) ?? []), target]);
+    const group = groups.get(name);
+    if (group) group.push(target);
+    else groups.set(name, [target]);
   });
   return [...groups.values()];
 }

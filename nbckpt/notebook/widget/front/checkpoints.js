@@ -35,6 +35,7 @@ export function pane(frame) {
 
   const headline = dom.make("div", { class: "nb-heading" });
   const name = dom.make("input", { class: "nb-input", "aria-label": "Name of the checkpoint", placeholder: "name", size: 14 });
+  const label = dom.make("span", { class: "nb-dim", text: "Name" });
   const only = dom.make("input", { class: "nb-input", "aria-label": "Variables to save", placeholder: "variables, all if empty", size: 22, hidden: true });
   const find = dom.make("input", { class: "nb-input nb-find", type: "search", "aria-label": "Find name, text, variable", placeholder: "Find name, text, variable…" });
   const mine = dom.make("button", { type: "button", class: "nb-chip", on: { click: () => choose(false) } });
@@ -58,6 +59,7 @@ export function pane(frame) {
     onFocus: (/** @type {Line} */ line) => (line.versions ? undefined : look(line.row.ref)),
     onOpen: (/** @type {Line} */ line) => (line.versions ? unfold(line) : cover(true)),
     onSelect: () => frame.changed(),
+    onMenu: (/** @type {Line} */ line, cell) => line.versions || frame.menu(cell, [...actions(), ...menu()]),
     onKey: (event, /** @type {Line} */ line) => {
       const isFold = line.versions && ((event.key === "ArrowRight" && !line.open) || (event.key === "ArrowLeft" && line.open));
       if (isFold) unfold(line);
@@ -130,22 +132,25 @@ export function pane(frame) {
       ? `Saving ${saving.name || "all variables"}… ${format.size(saving.done)} of ${format.size(saving.total)} `
       : isThere ? (known.size ? heading(/** @type {any} */ (head), last, format) : "") : "Waiting for the list…",
       saving ? dom.progress(part, "saved") : last ? frame.age(seconds(last.saved_at)) : null);
-    const button = dom.button({ label: only.hidden || !only.value ? "Save all variables" : "Save these variables", icon: "save", primary: isThere && !known.size, run: () => void save(), why: frame.why() || (saving ? "A save runs." : ""), id: "save" });
+    const button = dom.button({ label: only.hidden || !only.value ? "Save all variables" : "Save these variables", icon: "save", primary: isThere && !known.size, run: () => void save(), why: frame.why(), id: "save" });
+    const stop = dom.button({ label: "Cancel", icon: "close", run: () => void frame.act("save_cancel", []), why: frame.why(), id: "save_cancel" });
     const choosing = dom.button({ label: only.hidden ? (frame.width === "narrow" ? "Choose…" : "Choose variables…") : "All variables", quiet: true, run: () => {
       only.hidden = !only.hidden;
       only.value = "";
       drawHeading();
       (only.hidden ? name : only).focus();
     }, id: "choose" });
+    const buttons = saving ? [stop] : [button, choosing];
+    name.hidden = label.hidden = Boolean(saving);
     const focused = /** @type {HTMLElement | null} */ (document.activeElement);
     const inside = focused && headline.contains(focused) ? focused : null;
     const focusedId = inside?.getAttribute("data-action");
-    if (!headline.firstChild) headline.append(again, dom.make("span", { class: "nb-gap" }), dom.make("span", { class: "nb-save" }, dom.make("span", { class: "nb-dim", text: "Name" }), name, only, button, choosing));
+    if (!headline.firstChild) headline.append(again, dom.make("span", { class: "nb-gap" }), dom.make("span", { class: "nb-save" }, label, name, only, ...buttons));
     else {
       headline.firstChild.replaceWith(again);
       const box = /** @type {HTMLElement} */ (headline.lastChild);
       box.querySelectorAll("button").forEach((each) => each.remove());
-      box.append(button, choosing);
+      box.append(...buttons);
     }
     if (focusedId) /** @type {HTMLElement | null} */ (headline.querySelector(`[data-action="${focusedId}"]`))?.focus();
   }

@@ -13,6 +13,8 @@
  * @property {Map<string, number>} slots colours by id
  * @property {Map<string, ArrayLike<number>>} sparks
  * @property {{ hidden: string[], shown: string[] }} chosen
+ * @property {boolean} [byBest] the metric is that of the best step, not of the last
+ * @property {(id: string) => ((cell: HTMLElement) => void) | undefined} [head] what stands below the title of a column
  */
 
 const MORE_METRICS = 2;
@@ -63,25 +65,38 @@ export function columns(frame, view) {
 
 /** @param {import("./panel.js").Frame} frame @param {View} view @param {string} id @returns {Column} */
 function column(frame, view, id) {
-  const base = { id, title: title(id), sortable: true, hint: title(id) };
+  const main = id === `metrics:${view.metric}`;
+  const named = main && view.byBest ? `${title(id)} (best)` : title(id);
+  const base = { id, title: named, sortable: true, hint: named, head: view.head?.(id) };
   const cells = fills(frame, view);
   if (id === "id") return { ...base, width: 124, fill: cells.name };
   if (id === "status") return { ...base, width: 80, fill: cells.status };
   if (id === "note" || id === "error") return { ...base, width: 180, grow: 1, fill: (cell, row) => cells.text(cell, row[id]) };
   if (id === "seconds") return { ...base, width: 76, end: true, fill: (cell, row) => cells.text(cell, row.seconds == null ? "" : frame.format.duration(row.seconds)) };
   if (id === "started") return { ...base, width: 104, fill: (cell, row) => row.started && cell.append(frame.age(row.started)) };
-  const main = id === `metrics:${view.metric}`;
   const written = notation(frame, view, id);
   const fill = (/** @type {HTMLElement} */ cell, /** @type {Trial} */ row) => cells.value(cell, row, id, written, main);
   return { ...base, width: main ? 138 : widthOf(frame, view, id, written), grow: main ? 0 : 1, end: isNumeric(frame, view, id), fill };
 }
 
+/** @typedef {(value: any) => string} Written */
+
+/** The notations of columns by the rows that they suit. @type {WeakMap<Trial[], Map<string, Written>>} */
+const notations = new WeakMap();
+
 /** One notation for a column of metrics or settings. @param {import("./panel.js").Frame} frame @param {View} view @param {string} id */
 function notation(frame, view, id) {
-  const { valueOf } = frame.parts.rows;
-  const some = view.rows.slice(0, SAMPLE);
+  const known = notations.get(view.rows) ?? new Map();
+  notations.set(view.rows, known);
+  if (!known.has(id)) known.set(id, notationOf(frame, view.rows, id));
+  return known.get(id);
+}
+
+/** @param {import("./panel.js").Frame} frame @param {Trial[]} rows @param {string} id @returns {Written} */
+function notationOf(frame, rows, id) {
+  const some = rows.slice(0, SAMPLE);
   const able = some.filter((row) => row.status !== "failed");
-  return frame.format.numbers((able.length ? able : some).map((row) => valueOf(row, id)), id.startsWith("metrics:") ? 4 : 3);
+  return frame.format.numbers((able.length ? able : some).map(frame.parts.rows.reader(id)), id.startsWith("metrics:") ? 4 : 3);
 }
 
 /** @param {import("./panel.js").Frame} frame @param {View} view @param {string} id */

@@ -52,14 +52,13 @@ export function deeds(frame, pane) {
   });
 
   /** @param {string[]} ids @returns {Partial<Action>[]} */
-  function chosen(ids) {
+  function possible(ids) {
     const rows = rowsOf(ids);
     const [first] = ids;
     const best = pane.best();
     const pair = ids.length > 1 ? ids : best && best !== first ? [best, first] : [];
     const again = rows.every((row) => row.status === "failed") ? able("retry", "Retry", "retry", ids, true) : able("resume", "Resume", "resume", ids);
-    /** @type {Partial<Action>[]} */
-    const some = [
+    return [
       { text: `${format.whole(ids.length)} selected: ${ids.slice(0, 3).join(", ")}${ids.length > 3 ? ` +${ids.length - 3}` : ""}` },
       { label: "Show", icon: "show", id: "show", why: ids.length > 1 ? "Select one trial" : "", run: () => pane.open(first) },
       { label: ids.length > 1 ? "Compare" : "Compare with best", icon: "compare", id: "compare", why: pair.length < 2 ? "This is the best: select another one too" : pair.length > 6 ? "Select at most 6" : "", run: () => pane.compare(pair) },
@@ -72,13 +71,11 @@ export function deeds(frame, pane) {
       { gap: true },
       able("stop", "Stop…", "stopped", ids, true),
     ];
-    return frame.width === "narrow" ? shortened(some) : some;
   }
 
   /** The first two buttons, and a menu for the others. @param {Partial<Action>[]} all @returns {Partial<Action>[]} */
   function shortened(all) {
-    const others = all.slice(3).filter((action) => action.label).map((action) => ({ ...action, why: action.why || (action.kernel ? frame.why() : "") }));
-    return [...all.slice(0, 3), { label: "More", icon: "down", id: "more", run: (button) => frame.menu(button, /** @type {Action[]} */ (others)) }];
+    return [...all.slice(0, 3), { label: "More", icon: "down", id: "more", run: (button) => frame.menu(button, all.slice(3)) }];
   }
 
   /** @returns {Partial<Action>[]} */
@@ -98,7 +95,13 @@ export function deeds(frame, pane) {
 
   return {
     filtered: pane.filtered,
-    actions: () => (pane.ids().length ? chosen(pane.ids()) : nothing()),
+    actions() {
+      const ids = pane.ids();
+      if (!ids.length) return nothing();
+      return frame.width === "narrow" ? shortened(possible(ids)) : possible(ids);
+    },
+    /** What can be done with a row, or with the selection if it is part of that. @param {string} id */
+    menu: (id) => possible(pane.ids().includes(id) ? pane.ids() : [id]).filter((action) => action.id !== "clear" || pane.ids().length > 0),
     /** @param {string} name @returns {boolean} */
     key(name) {
       const ids = meant();
@@ -114,7 +117,7 @@ export function deeds(frame, pane) {
   /** @param {string} id */
   function pressed(id) {
     const ids = meant();
-    const action = chosen(ids).find((each) => each.id === id);
+    const action = possible(ids).find((each) => each.id === id);
     if (action?.why) frame.say(`${action.why}.`, "plain");
     else if (ids.length) action?.run?.(frame.root);
     return true;

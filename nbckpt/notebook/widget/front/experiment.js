@@ -6,7 +6,7 @@
  */
 
 /**
- * Make an empty store of one experiment.
+ * Make an empty store of one experiment. A trial has the last value of each metric, or the best one where that is known.
  * @param {typeof import("./rows.js")} rows @param {typeof import("./series.js")} series
  */
 export function experiment(rows, series) {
@@ -38,19 +38,29 @@ export function experiment(rows, series) {
     version: 0,
   };
 
+  /** The rows as the kernel sent them. @type {Map<string, Trial>} */
+  const sent = new Map();
+  let isBest = false;
+  /** @param {Trial} row @returns {Trial} */
+  const shown = (row) => (isBest && row.best ? { ...row, metrics: { ...row.metrics, ...row.best } } : row);
+  /** All rows, in the same array until one of them changes. @type {Trial[] | null} */
+  let list = null;
+
   /** @param {Record<string, any>} message */
   function head(message) {
+    list = null;
     if (message.experiment !== known.name || message.metric !== known.metric) {
       known.sparks.clear();
       known.lines.clear();
     }
-    if (message.experiment !== known.name) known.rows.clear();
+    if (message.experiment !== known.name) [sent, known.rows].forEach((each) => each.clear());
     Object.assign(known, {
       name: String(message.experiment ?? ""), metric: String(message.metric ?? ""), mode: message.mode === "max" ? "max" : "min",
       guess: Boolean(message.mode_is_guess), experiments: message.experiments ?? [], metrics: message.metrics ?? [],
       settings: message.settings ?? [], same: message.same ?? {}, summary: message.summary ?? {}, total: message.total ?? 0, heard: true,
     });
-    rows.join(known.rows, message);
+    rows.join(sent, message);
+    rows.join(known.rows, { ...message, rows: (message.rows ?? []).map(shown) });
   }
 
   /** Whether bytes belong to what is shown. @param {Record<string, any>} message */
@@ -58,6 +68,7 @@ export function experiment(rows, series) {
 
   /** @param {Record<string, any>} message @param {DataView[]} buffers */
   function sparks(message, buffers) {
+    list = null;
     for (const [id, spark] of series.cut(series.floats(buffers[0], Float32Array), message.ids, message.lengths)) {
       known.sparks.set(id, spark);
       const row = known.rows.get(id);
@@ -75,6 +86,15 @@ export function experiment(rows, series) {
 
   return {
     known,
+    /** All rows, in the same array until one of them changes. */
+    all: () => (list ??= [...known.rows.values()]),
+    /** Have each trial stand for its best value, or for its last. @param {boolean} best */
+    byBest(best) {
+      if (best === isBest) return;
+      isBest = best;
+      list = null;
+      for (const [id, row] of sent) known.rows.set(id, shown(row));
+    },
     /** Take in a message, and tell what changed: "rows", "lines" or nothing. @param {Record<string, any>} message @param {DataView[]} buffers */
     take(message, buffers) {
       if (message.kind === "trials") return head(message), "rows";

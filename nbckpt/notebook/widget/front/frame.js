@@ -71,6 +71,8 @@ export function frame({ model, signal, parts, load, panes: names, small = false 
   let inSight = true;
   let timer = /** @type {ReturnType<typeof setTimeout> | undefined} */ (undefined);
   const hour = () => format.hour(link.since());
+  /** What needs the kernel is grey while that does not answer. @param {Partial<Action>} action */
+  const grey = (action) => ({ ...action, why: action.why || (action.kernel ? why() : "") || undefined });
   const why = () => reason(link.standing(), hour());
 
   const api = {
@@ -84,7 +86,7 @@ export function frame({ model, signal, parts, load, panes: names, small = false 
       return width;
     },
     /** @param {GridOptions} options @returns {import("./grid.js").Grid} */
-    grid: (options) => parts.grid.grid({ dom, keys, listen, signal }, options),
+    grid: (options) => parts.grid.grid({ dom, keys, listen, signal, press: parts.press.press }, options),
     /** Hear the keys of an element first. The handler returns whether it used the key. */
     keys: listen,
     live: () => why() === "",
@@ -98,7 +100,8 @@ export function frame({ model, signal, parts, load, panes: names, small = false 
     say,
     changed,
     follow,
-    menu: popups.menu,
+    /** Open a menu of what can be done. @param {HTMLElement} anchor @param {Partial<Action>[]} actions */
+    menu: (anchor, actions) => popups.menu(anchor, /** @type {Action[]} */ (actions.filter((action) => action.label).map(grey))),
     /** What was chosen in a pane: metric, columns, split. @param {string} pane @returns {Record<string, any>} */
     choices: (pane) => ({ ...(model.get("chosen") ?? {})[pane] }),
     /** Keep what was chosen, with the notebook. @param {string} pane @param {Record<string, any>} chosen */
@@ -220,8 +223,7 @@ export function frame({ model, signal, parts, load, panes: names, small = false 
   /** Draw the action line, if it has changed. @param {boolean} [anyway] */
   function redrawActions(anyway = false) {
     if (asking || !front) return;
-    const stopped = why();
-    actions = front.actions().map((action) => ({ ...action, why: action.why || (action.kernel ? stopped : "") || undefined }));
+    actions = front.actions().map(grey);
     const now = JSON.stringify(actions);
     if (now === drawn && !anyway) return;
     drawn = now;
@@ -242,8 +244,8 @@ export function frame({ model, signal, parts, load, panes: names, small = false 
     if (small) return;
     const focused = tabs.contains(document.activeElement);
     const made = panes.map((pane) => {
-      const text = pane.count() || String(counts[pane.id] ?? "");
       const chosen = pane === front;
+      const text = (chosen && pane.count()) || String(counts[pane.id] ?? pane.count());
       return dom.make(
         "button",
         { type: "button", role: "tab", class: "nb-tab", "aria-selected": String(chosen), tabindex: chosen ? 0 : -1, "data-pane": pane.id,

@@ -24,12 +24,14 @@
  * @property {(row: any) => Record<string, string>} [attributes] of a row, `class` among them
  * @property {(event: KeyboardEvent, row: any) => boolean} [onKey] before the keys of the grid
  * @property {boolean} [headless] no header in sight: cards
+ * @property {number} [headHeight] of the header, in pixels
+ * @property {(row: any, cell: HTMLElement) => void} [onMenu] a right click, a long press, or the menu key
  *
  * @typedef {ReturnType<typeof grid>} Grid
  */
 
 const SPARE = 6;
-const HEADER = 28;
+const HEAD = 28;
 
 /**
  * The rows that must be in the page. Pure.
@@ -53,11 +55,12 @@ export function between(ids, from, to) {
 /**
  * Make a grid.
  * @param {{ dom: typeof import("./dom.js"), keys: typeof import("./keys.js"),
- *   listen: (element: Element, handler: (event: KeyboardEvent) => boolean) => void, signal: AbortSignal }} tools
+ *   listen: (element: Element, handler: (event: KeyboardEvent) => boolean) => void, signal: AbortSignal,
+ *   press: typeof import("./press.js").press }} tools
  * @param {Options} options
  */
 export function grid(tools, options) {
-  const { dom, keys, listen, signal } = tools;
+  const { dom, keys, listen, signal, press } = tools;
   const rowHeight = options.rowHeight ?? 28;
   const head = dom.make("div", { role: "row", "aria-rowindex": 1, class: "nb-row nb-head" });
   const body = dom.make("div", { role: "rowgroup", class: "nb-rows" });
@@ -67,7 +70,8 @@ export function grid(tools, options) {
     dom.make("div", { role: "rowgroup", class: options.headless ? "nb-heads nb-unseen" : "nb-heads" }, head),
     body,
   );
-  const headHeight = options.headless ? 0 : HEADER;
+  const headHeight = options.headless ? 0 : (options.headHeight ?? HEAD);
+  if (headHeight) head.style.height = `${headHeight}px`;
   /** @type {any[]} */
   let list = [];
   let columns = options.columns;
@@ -232,6 +236,17 @@ export function grid(tools, options) {
     if (focused) cellOf(focus.row, focus.column)?.focus({ preventScroll: true });
   }
 
+  /** @param {any[]} rows */
+  function take(rows) {
+    list = rows;
+    const at = focus.id ? rows.findIndex((row) => options.id(row) === focus.id) : -1;
+    if (at >= 0) focus.row = at;
+    else if (focus.row >= 0) focus.row = Math.min(focus.row, rows.length - 1);
+    if (focus.row < 0 && rows.length && (options.headless || !element.contains(document.activeElement))) focus.row = 0;
+    body.style.height = `${rows.length * rowHeight}px`;
+    element.setAttribute("aria-rowcount", String(rows.length + 1));
+  }
+
   /** @param {KeyboardEvent} event @returns {boolean} whether it was one of ours */
   function key(event) {
     const row = list[focus.row];
@@ -273,6 +288,17 @@ export function grid(tools, options) {
   /** @param {unknown} _ what was done @returns {true} */
   const done = (_) => true;
 
+  /** Open the menu of the row that an element is in. @param {Element} target */
+  function opened(target) {
+    const line = /** @type {HTMLElement | null} */ (target.closest(".nb-rows > .nb-row"));
+    const at = list.findIndex((row) => options.id(row) === line?.dataset.id);
+    if (at < 0) return false;
+    move(at, Array.from(line?.children ?? []).findIndex((cell) => cell.contains(target)));
+    const cell = cellOf(focus.row, focus.column);
+    if (cell) options.onMenu?.(list[at], cell);
+    return true;
+  }
+
   function all() {
     for (const row of list) selected.add(options.id(row));
     draw();
@@ -303,6 +329,7 @@ export function grid(tools, options) {
     options.onHover?.(null);
   });
   listen(element, key);
+  if (options.onMenu) press(element, opened, signal);
   const sized = new ResizeObserver(soon);
   sized.observe(element);
   signal.addEventListener("abort", () => {
@@ -321,21 +348,26 @@ export function grid(tools, options) {
     },
     /** Show other rows, or the same ones in another order. The focus stays with its row. @param {any[]} rows */
     rows(rows) {
-      list = rows;
-      const at = focus.id ? rows.findIndex((row) => options.id(row) === focus.id) : -1;
-      if (at >= 0) focus.row = at;
-      else if (focus.row >= 0) focus.row = Math.min(focus.row, rows.length - 1);
-      if (focus.row < 0 && rows.length && (options.headless || !element.contains(document.activeElement))) focus.row = 0;
-      body.style.height = `${rows.length * rowHeight}px`;
-      element.setAttribute("aria-rowcount", String(rows.length + 1));
+      take(rows);
       draw();
     },
-    /** @param {Column[]} next @param {Sort} [order] */
-    columns(next, order) {
+    /** @param {Column[]} next @param {Sort} [order] @param {any[]} [rows] other rows too */
+    columns(next, order, rows) {
       columns = next;
       sort = order ?? sort;
       focus.column = Math.min(focus.column, next.length - 1);
+      if (rows) take(rows);
       redraw();
+    },
+    /** Show rows with columns that look as before. Only rows that changed are drawn, and those of some ids. @param {Column[]} next @param {any[]} rows @param {Iterable<string>} ids */
+    renew(next, rows, ids) {
+      columns = next;
+      for (const id of ids) {
+        const known = drawn.get(id);
+        if (known) known.row = undefined;
+      }
+      take(rows);
+      draw();
     },
     /** Replace the selection. @param {Iterable<string>} ids */
     select(ids) {

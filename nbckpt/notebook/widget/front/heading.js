@@ -55,7 +55,7 @@ export function answer(frame, { metric, best, settings, summary, total, counts, 
       dom.make("span", { class: "nb-answer" },
         `${busy ? "Best so far" : "Best"}: `, dom.make("strong", { text: `${best.id}, ${metric} ${value}` }),
         dom.make("span", { class: "nb-quiet-text", text: ` · ${settingsText(best, settings, format)}` })),
-      dom.button({ label: `Show ${best.id}`, icon: "show", quiet: true, run: () => show(best.id), id: "show-best" }),
+      dom.button({ label: `Show ${best.id}`, icon: "show", quiet: true, bare: frame.width === "narrow" || frame.width === "medium", run: () => show(best.id), id: "show-best" }),
     );
   } else parts.push(dom.make("span", { text: `${format.count(total, "trial")}, no result yet. The first one shows here.` }));
   return parts;

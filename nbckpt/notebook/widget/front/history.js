@@ -21,7 +21,7 @@ export function pane(frame) {
   /** @type {Map<string, State>} */
   const known = new Map();
   /** @type {Message} */
-  let head = { on: false, here: "", total: 0, size: 0, missed: 0, running: false, undo: false, live: {} };
+  let head = { on: false, here: "", total: 0, size: 0, missed: 0, running: null, undo: false, live: {} };
   let isThere = false;
   const open = /** @type {Set<string>} */ (new Set());
   const filter = { find: "", variable: "" };
@@ -49,6 +49,9 @@ export function pane(frame) {
     draw();
   });
 
+  /** @param {Line} line */
+  const isFold = ({ type }) => type === "way" || type === "same";
+
   function made() {
     const table = frame.grid({
       label: "States of the notebook",
@@ -59,13 +62,14 @@ export function pane(frame) {
       attributes: (/** @type {Line} */ line) => ({
         class: `nb-line-${line.type}${line.row.ref === head.here ? " nb-present" : ""}`,
         "aria-level": String(line.lane + 1),
-        ...(line.type === "state" ? {} : { "aria-expanded": String(line.open) }),
+        ...(isFold(line) ? { "aria-expanded": String(line.open) } : {}),
       }),
       onFocus: (/** @type {Line} */ line) => (line.type === "state" ? look(line.row.ref) : undefined),
-      onOpen: (/** @type {Line} */ line) => (line.type === "state" ? cover(true) : unfold(line)),
+      onOpen: (/** @type {Line} */ line) => (line.type === "state" ? cover(true) : isFold(line) ? unfold(line) : undefined),
       onSelect: () => frame.changed(),
+      onMenu: (/** @type {Line} */ line, cell) => (line.type === "state" ? frame.menu(cell, actions()) : undefined),
       onKey: (event, /** @type {Line} */ line) => {
-        const folds = line.type !== "state" && ((event.key === "ArrowRight" && !line.open) || (event.key === "ArrowLeft" && line.open));
+        const folds = isFold(line) && ((event.key === "ArrowRight" && !line.open) || (event.key === "ArrowLeft" && line.open));
         if (folds) unfold(line);
         return Boolean(folds);
       },
@@ -86,20 +90,25 @@ export function pane(frame) {
       dom.make("b", { class: "nb-count", text: row.cell === null ? "" : `[${row.cell}]` }),
       dom.make("code", { class: "nb-ellipsis", text: firstLine(row) }),
       ...row.names.map((name) => dom.make("span", { class: "nb-tag", text: name })),
+      row.error ? dom.icon("failed", `stopped: ${row.error}`) : null,
       row.partly.length ? dom.icon("warn", `partly kept: ${row.partly.join(", ")} cannot be saved`) : null,
     ];
     const signs = (/** @type {State} */ row) => dom.make("span", { class: "nb-ellipsis nb-signs", text: changes(row), title: inWords(row) });
     return [
       { id: "state", title: "State", width: narrow ? 220 : 240, grow: 3, fill: (/** @type {HTMLElement} */ cell, /** @type {Line} */ line) => {
-        const text = line.type === "state" ? null : foldText(line);
+        const text = isFold(line) ? foldText(line) : null;
         const lines = text ? [dom.button({ label: text, icon: line.open ? "down" : "right", quiet: true, run: () => unfold(line) })] : code(line);
         cell.title = text ?? line.row.source;
         dom.fill(cell, rail(line, narrow ? TWICE : ROW), narrow && !text ? dom.make("span", { class: "nb-two" }, dom.make("span", { class: "nb-one" }, ...lines), signs(line.row)) : null, ...(narrow && !text ? [] : lines));
       } },
       ...(narrow ? [] : [{ id: "changes", title: "Changes", width: 130, grow: 2, fill: (/** @type {HTMLElement} */ cell, /** @type {Line} */ line) => cell.append(line.type === "state" ? signs(line.row) : "") }]),
-      { id: "when", title: "When", width: 104, fill: (/** @type {HTMLElement} */ cell, /** @type {Line} */ line) => cell.append(frame.age(seconds(line.row.saved_at))) },
+      ...(narrow ? [] : [{ id: "took", title: "Took", width: 68, end: true, fill: (/** @type {HTMLElement} */ cell, /** @type {Line} */ line) => cell.append(line.type === "state" ? took(line.row) : "") }]),
+      { id: "when", title: "When", width: 104, fill: (/** @type {HTMLElement} */ cell, /** @type {Line} */ line) => cell.append(line.type === "running" ? "is running…" : frame.age(seconds(line.row.saved_at))) },
     ];
   }
+
+  /** How long the cell ran. Older states do not know it. @param {State} row */
+  const took = (row) => (typeof row.seconds === "number" ? format.duration(row.seconds) : "");
 
   /** @param {Line} line */
   function foldText(line) {
@@ -115,14 +124,15 @@ export function pane(frame) {
     const width = x(Math.max(line.lane, ...line.lanes, ...line.joins, 0)) + 8;
     const middle = height / 2;
     const isHere = line.row.ref === head.here && line.type === "state";
-    const lines = [...new Set(line.lanes)].map((lane) => dom.draw("path", { d: `M${x(lane)} ${line.tip && lane === line.lane ? middle : 0}V${line.root && lane === line.lane ? middle : height}`, class: lane ? "nb-rail" : "nb-rail nb-rail-way" }));
+    const lines = [...new Set(line.lanes)].map((lane) => dom.draw("path", { d: `M${x(lane)} ${line.tip && lane === line.lane ? middle : 0}V${line.root && lane === line.lane ? middle : height}`, class: line.type === "running" ? "nb-rail nb-rail-running" : lane ? "nb-rail" : "nb-rail nb-rail-way" }));
     const joins = line.joins.map((lane) => dom.draw("path", { d: `M${x(lane)} 0Q${x(lane)} ${middle} ${x(line.lane)} ${middle}`, class: "nb-rail" }));
     const at = { cx: x(line.lane), cy: middle };
-    const mark = line.type !== "state" ? null
+    const mark = isFold(line) ? null
+      : line.type === "running" ? dom.draw("circle", { ...at, r: 4.5, class: "nb-mark nb-mark-running" })
       : line.row.names.length ? dom.draw("path", { d: `M${at.cx} ${middle - 5.5}l5.5 5.5-5.5 5.5-5.5-5.5z`, class: "nb-mark nb-mark-way" })
       : dom.draw("circle", { ...at, r: 4.5, class: line.onWay ? "nb-mark nb-mark-way" : "nb-mark" });
     const ring = isHere ? dom.draw("circle", { ...at, r: 7.5, class: "nb-mark" }) : null;
-    const word = isHere ? "you are here" : line.onWay ? "on the way here" : "on another way";
+    const word = line.type === "running" ? "running" : isHere ? "you are here" : line.onWay ? "on the way here" : "on another way";
     return dom.draw("svg", { class: "nb-lanes", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": word }, ...lines, ...joins, ring, mark);
   }
 
@@ -137,12 +147,12 @@ export function pane(frame) {
     const filtered = filter.find || filter.variable;
     const lines = filtered
       ? [...known.values()].filter((row) => matches(row, filter.find, filter.variable)).sort((a, b) => (a.saved_at < b.saved_at ? 1 : -1)).map(flat)
-      : tree(known, head.here, open);
+      : [...(head.running ? [parts.lanes.runningLine(head.running)] : []), ...tree(known, head.here, open)];
     grid.rows(lines);
     drawHeading();
     drawEmpty(lines.length);
     drawPicker();
-    const present = known.get(shown.ref) ? shown.ref : known.has(head.here) ? head.here : lines[0]?.row.ref;
+    const present = known.get(shown.ref) ? shown.ref : known.has(head.here) ? head.here : lines.find((/** @type {Line} */ line) => line.type !== "running")?.row.ref;
     if (visible && present && present !== shown.ref) look(present);
     frame.changed();
   }
@@ -158,7 +168,6 @@ export function pane(frame) {
       ? [told.before, dom.make("strong", { text: told.row ? label(told.row) : "" }), told.row ? ", " : "", told.row ? frame.age(seconds(told.row.saved_at)) : "", `.${told.after}`]
       : [isThere ? "" : "Waiting for the history…"])), on);
     headline.hidden = isThere && !known.size;
-    if (head.running && head.on) headline.append(dom.make("span", { class: "nb-running" }, dom.icon("running"), " A cell is running…"));
   }
 
   /** @param {number} number */
@@ -223,9 +232,10 @@ export function pane(frame) {
     dom.fill(
       side,
       dom.make("div", { class: "nb-heading" }, back, dom.make("strong", { text: label(row) }), dom.make("code", { class: "nb-wrap", text: firstLine(row) })),
-      dom.make("p", { class: "nb-facts" }, frame.age(seconds(row.saved_at)), ` · adds ${format.size(row.adds)}`, row.missed ? ` · holds the changes of ${format.count(row.missed, "cell")} before too` : ""),
+      dom.make("p", { class: "nb-facts" }, frame.age(seconds(row.saved_at)), took(row) ? ` · took ${took(row)}` : "", ` · adds ${format.size(row.adds)}`, row.missed ? ` · holds the changes of ${format.count(row.missed, "cell")} before too` : ""),
       fact("New here", changes(row, 12)),
       row.ref === head.here ? dom.make("p", { class: "nb-facts", text: "You are here." }) : data ? would(data) : null,
+      row.error ? banner(frame, "failed", `This cell stopped: ${row.error}.`) : null,
       data?.trouble ? banner(frame, "failed", data.trouble) : null,
       row.partly.length ? banner(frame, "warn", `Partly kept: ${row.partly.join(", ")} cannot be saved.`) : null,
       data?.variables ? values(data.variables) : data ? null : dom.make("p", { class: "nb-facts", text: frame.why() || "Opening…" }),

@@ -7,6 +7,9 @@
  * @typedef {{ x: [number, number], y: [number, number], log: boolean }} Scales
  */
 
+/** What lies farther off is drawn at the edge of this, in pixels. */
+const FAR = 1e5;
+
 /** Dashes in the order of the colours, in pixels. */
 export const DASHES = [[], [7, 4], [2, 4], [7, 3, 2, 3], [13, 4], [], [7, 4], [2, 4]];
 
@@ -23,7 +26,7 @@ export function placing(box, { x, y, log }) {
 }
 
 /**
- * The course of a line as the data of an SVG path, which a canvas takes too. Pure.
+ * The course of a line as the data of an SVG path. Pure.
  * @param {ArrayLike<number>} x @param {ArrayLike<number>} y @param {ReturnType<typeof placing>} place
  */
 export function course(x, y, { across, down }) {
@@ -31,7 +34,7 @@ export function course(x, y, { across, down }) {
   let pen = "M";
   for (let at = 0; at < x.length; at += 1) {
     const top = down(y[at]);
-    if (Number.isFinite(top)) path += `${pen}${across(x[at]).toFixed(1)} ${Math.max(-1e5, Math.min(1e5, top)).toFixed(1)}`;
+    if (Number.isFinite(top)) path += `${pen}${across(x[at]).toFixed(1)} ${Math.max(-FAR, Math.min(FAR, top)).toFixed(1)}`;
     pen = Number.isFinite(top) ? "L" : "M";
   }
   return path;
@@ -50,22 +53,41 @@ export function lines(context, strokes, box, scales, { pale, line, ratio }) {
   context.clip();
   context.lineJoin = "round";
   const strong = strokes.filter(({ slot }) => slot !== undefined);
-  for (const { x, y, failed } of strokes.filter(({ slot }) => slot === undefined)) stroke(context, course(x, y, place), pale, ratio, failed ? [2 * ratio, 3 * ratio] : []);
+  const draw = (/** @type {ArrayLike<number>} */ x, /** @type {ArrayLike<number>} */ y) => (trace(context, x, y, place), context.stroke());
+  for (const { x, y, failed } of strokes.filter(({ slot }) => slot === undefined)) {
+    pen(context, pale, ratio, failed ? [2 * ratio, 3 * ratio] : []);
+    draw(x, y);
+  }
   for (const { x, y, raw, slot = 0 } of strong) {
-    context.globalAlpha = 0.25;
-    if (raw) stroke(context, course(x, raw, place), line(slot), ratio, []);
-    context.globalAlpha = 1;
-    stroke(context, course(x, y, place), line(slot), 1.8 * ratio, DASHES[slot].map((length) => length * ratio));
+    if (raw) {
+      context.globalAlpha = 0.25;
+      pen(context, line(slot), ratio, []);
+      draw(x, raw);
+      context.globalAlpha = 1;
+    }
+    pen(context, line(slot), 1.8 * ratio, DASHES[slot].map((length) => length * ratio));
+    draw(x, y);
   }
   context.restore();
 }
 
-/** @param {CanvasRenderingContext2D} context @param {string} path @param {string} colour @param {number} width @param {number[]} dash */
-function stroke(context, path, colour, width, dash) {
+/** @param {CanvasRenderingContext2D} context @param {string} colour @param {number} width @param {number[]} dash */
+function pen(context, colour, width, dash) {
   context.strokeStyle = colour;
   context.lineWidth = width;
   context.setLineDash(dash);
-  context.stroke(new Path2D(path));
+}
+
+/** Begin a path along a line. @param {CanvasRenderingContext2D} context @param {ArrayLike<number>} x @param {ArrayLike<number>} y @param {ReturnType<typeof placing>} place */
+function trace(context, x, y, { across, down }) {
+  context.beginPath();
+  let isDown = false;
+  for (let at = 0; at < x.length; at += 1) {
+    const top = Math.max(-FAR, Math.min(FAR, down(y[at])));
+    if (isDown) context.lineTo(across(x[at]), top);
+    else if (!Number.isNaN(top)) context.moveTo(across(x[at]), top);
+    isDown = !Number.isNaN(top);
+  }
 }
 
 /**

@@ -3,8 +3,8 @@
  *
  * @typedef {{ ref: string, kind: string, parent: string, saved_at: string, cell: number | null, source: string,
  *   added: string[], changed: string[], removed: string[], partly: string[], names: string[], missed: number,
- *   adds: number, size: number }} State
- * @typedef {{ id: string, type: "state" | "way" | "same", row: State, lane: number, lanes: number[], joins: number[],
+ *   adds: number, size: number, seconds?: number | null, error?: string }} State
+ * @typedef {{ id: string, type: "state" | "way" | "same" | "running", row: State, lane: number, lanes: number[], joins: number[],
  *   onWay: boolean, states: State[], open: boolean, tip: boolean, root: boolean }} Line
  *   `lanes`: the lanes that pass through the line; `joins`: lanes that end in this line, coming from above;
  *   `states`: of a folded way, or of folded cells that changed nothing
@@ -17,6 +17,12 @@ export const label = (row) => (row.cell === null ? (row.names[0] ?? row.ref.slic
 
 /** @param {State} row the first line of the cell */
 export const firstLine = (row) => row.source.split("\n").find((line) => line.trim() && !line.trim().startsWith("#"))?.trim() ?? row.source.trim();
+
+/** The line of the cell that runs. @param {{ cell: number | null, source: string }} cell @returns {Line} */
+export const runningLine = ({ cell, source }) => {
+  const row = { ref: "running", kind: "", parent: "", saved_at: "", cell, source, added: [], changed: [], removed: [], partly: [], names: [], missed: 0, adds: 0, size: 0 };
+  return { id: "running", type: "running", row, lane: 0, lanes: [0], joins: [], onWay: true, states: [], open: false, tip: true, root: false };
+};
 
 /** @param {State} row whether the cell changed nothing */
 export const isIdle = (row) => !row.added.length && !row.changed.length && !row.removed.length && !row.names.length;

@@ -68,6 +68,8 @@
  * @property {typeof import("./media.js")} media
  * @property {typeof import("./tools.js")} tools
  * @property {typeof import("./brushing.js")} brushing
+ * @property {typeof import("./head_brushes.js")} head_brushes
+ * @property {typeof import("./press.js")} press
  */
 
 const PANES = ["trials", "checkpoints", "history", "sync"];

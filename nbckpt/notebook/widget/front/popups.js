@@ -91,7 +91,7 @@ export function popups({ dom, keys, root, listen, signal }) {
   function place(element, anchor) {
     const [all, from] = [root.getBoundingClientRect(), anchor.getBoundingClientRect()];
     const below = all.bottom - from.bottom;
-    const upwards = below < 180 && from.top - all.top > below;
+    const upwards = below < element.offsetHeight + 8 && from.top - all.top > below;
     element.style.maxHeight = `${Math.max(80, (upwards ? from.top - all.top : below) - 8)}px`;
     element.style.left = `${Math.max(4, Math.min(from.left - all.left, all.width - element.offsetWidth - 4))}px`;
     if (upwards) element.style.bottom = `${all.bottom - from.top + 2}px`;

@@ -10,7 +10,7 @@
  * @property {string} [why]
  * @property {Record<string, Value>} settings
  * @property {Record<string, Value>} metrics
- * @property {Record<string, Value>} [best]
+ * @property {Record<string, Value>} [best] the best value of the metric that is followed
  * @property {number} [step]
  * @property {number} [of]
  * @property {number} [left_s]
@@ -37,15 +37,32 @@ export const natural = (a, b) => ORDER.compare(a, b);
 export const toNumber = (value) => (typeof value === "number" ? value : typeof value === "string" ? (INFINITE.get(value) ?? NaN) : NaN);
 
 /**
- * The value of a column: `id`, `status`, `settings:lr`, `metrics:loss`, or a field such as `seconds`.
- * @param {Trial} row @param {string} column @returns {Value}
+ * What reads the value of a column from a row: `id`, `status`, `settings:lr`, `metrics:loss`, or a field such as `seconds`.
+ * @param {string} column @returns {(row: Trial) => Value}
  */
-export function valueOf(row, column) {
-  const [group, ...rest] = column.split(":");
-  if (group === "settings") return row.settings?.[rest.join(":")];
-  if (group === "metrics") return row.metrics?.[rest.join(":")];
-  if (group === "best") return row.best?.[rest.join(":")];
-  return /** @type {any} */ (row)[column];
+export function reader(column) {
+  const at = column.indexOf(":");
+  const [group, name] = [column.slice(0, Math.max(0, at)), column.slice(at + 1)];
+  if (group === "settings") return (row) => row.settings?.[name];
+  if (group === "metrics") return (row) => row.metrics?.[name];
+  return (row) => /** @type {any} */ (row)[column];
+}
+
+/** The value of a column. @param {Trial} row @param {string} column */
+export const valueOf = (row, column) => reader(column)(row);
+
+/**
+ * Keep the last result of a function for as long as its arguments are the same.
+ * @template {unknown[]} A @template R
+ * @param {(...args: A) => R} make @returns {(...args: A) => R}
+ */
+export function remembered(make) {
+  /** @type {{ args: A, result: R } | null} */
+  let last = null;
+  return (...args) => {
+    if (!last || args.some((value, at) => value !== last?.args[at])) last = { args, result: make(...args) };
+    return last.result;
+  };
 }
 
 /**
@@ -81,7 +98,8 @@ function compare(a, b, sign) {
  */
 export function order(rows, sort) {
   const signs = sort.map(([, direction]) => (direction === "up" ? 1 : -1));
-  const keyed = Array.from(rows, (row) => ({ row, failed: Number(row.status === "failed"), keys: sort.map(([column]) => keyOf(valueOf(row, column))) }));
+  const readers = sort.map(([column]) => reader(column));
+  const keyed = Array.from(rows, (row) => ({ row, failed: Number(row.status === "failed"), keys: readers.map((read) => keyOf(read(row))) }));
   keyed.sort((a, b) => {
     if (a.failed !== b.failed) return a.failed - b.failed;
     for (let at = 0; at < signs.length; at += 1) {
@@ -117,15 +135,16 @@ export function clicked(sort, column, first, more) {
 }
 
 /**
- * Find a text in names, settings, errors, notes and tags. Words add up; `lr=0.1` and `loss<0.2` compare.
- * @param {Trial} row @param {string} find
+ * What finds a text in names, settings, errors, notes and tags. Words add up; `lr=0.1` and `loss<0.2` compare.
+ * @param {string} find @returns {(row: Trial) => boolean}
  */
-export function finds(row, find) {
-  const words = find.trim().split(/\s+/).filter(Boolean);
-  return words.every((word) => {
+function searching(find) {
+  const tests = find.trim().split(/\s+/).filter(Boolean).map((word) => {
     const parts = /^([^<>=!]+)(<=|>=|!=|=|<|>)(.+)$/.exec(word);
-    return parts ? compares(row, parts[1], parts[2], parts[3]) : text(row).includes(word.toLowerCase());
+    const lower = word.toLowerCase();
+    return (/** @type {Trial} */ row) => (parts ? compares(row, parts[1], parts[2], parts[3]) : text(row).includes(lower));
   });
+  return (row) => tests.every((test) => test(row));
 }
 
 /** @param {Trial} row @param {string} name @param {string} operator @param {string} wanted */
@@ -137,10 +156,17 @@ function compares(row, name, operator, wanted) {
   return { "=": by === 0, "!=": by !== 0, "<": by < 0, ">": by > 0, "<=": by <= 0, ">=": by >= 0 }[operator] ?? false;
 }
 
+/** The texts of rows that were searched. A row that changes is another object. @type {WeakMap<Trial, string>} */
+const texts = new WeakMap();
+
 /** @param {Trial} row */
 function text(row) {
+  const known = texts.get(row);
+  if (known !== undefined) return known;
   const settings = Object.entries(row.settings ?? {}).map(([name, value]) => `${name}=${value}`);
-  return [row.id, ...settings, row.error ?? "", row.note ?? "", ...(row.tags ?? [])].join("\n").toLowerCase();
+  const made = [row.id, ...settings, row.error ?? "", row.note ?? "", ...(row.tags ?? [])].join("\n").toLowerCase();
+  texts.set(row, made);
+  return made;
 }
 
 /** @param {Value} value @param {Brush} brush */
@@ -150,11 +176,11 @@ export function within(value, brush) {
   return number >= brush.low && number <= brush.high;
 }
 
-/** @param {Trial} row @param {Filter} filter */
-export function passes(row, { find, statuses, brushes }) {
-  if (statuses.length && !statuses.includes(row.status)) return false;
-  for (const [column, brush] of Object.entries(brushes)) if (!within(valueOf(row, column), brush)) return false;
-  return !find || finds(row, find);
+/** Whether rows pass a filter. @param {Filter} filter @returns {(row: Trial) => boolean} */
+export function passing({ find, statuses, brushes }) {
+  const ranges = Object.entries(brushes).map(([column, brush]) => ({ read: reader(column), brush }));
+  const search = searching(find);
+  return (row) => (!statuses.length || statuses.includes(row.status)) && ranges.every(({ read, brush }) => within(read(row), brush)) && search(row);
 }
 
 /**
@@ -189,18 +215,6 @@ export function tally(rows) {
   return counts;
 }
 
-/** A value below which a share of the sorted numbers lies. @param {number[]} sorted @param {number} share from 0 to 1 */
-export function percentile(sorted, share) {
-  if (!sorted.length) return NaN;
-  const at = share * (sorted.length - 1);
-  const low = Math.floor(at);
-  return sorted[low] + (at - low) * ((sorted[low + 1] ?? sorted[low]) - sorted[low]);
-}
-
 /** Whether a log axis suits: all are positive, and they span more than a factor of 100. @param {number[]} numbers */
 export const isLog = (numbers) =>
   numbers.length > 1 && Math.min(...numbers) > 0 && Math.max(...numbers) / Math.min(...numbers) > 100;
-
-/** The first of a few names that is there. @param {string[]} names */
-export const favourite = (names) =>
-  ["val_loss", "loss", "val_accuracy", "accuracy"].find((name) => names.includes(name)) ?? names[0] ?? "";

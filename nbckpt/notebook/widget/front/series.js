@@ -80,6 +80,9 @@ export function assign(slots, ids, count = 8) {
   return slots;
 }
 
+/** The names of which two maps do not say the same. @param {Map<string, string>} before @param {Map<string, string>} now */
+export const differing = (before, now) => [...new Set([...before.keys(), ...now.keys()])].filter((name) => before.get(name) !== now.get(name));
+
 /**
  * Move labels apart that would lie on each other. @param {number[]} tops sorted or not @param {number} height of a label @param {number} bottom
  * @returns {number[]} in the order of `tops`

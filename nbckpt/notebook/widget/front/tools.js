@@ -12,6 +12,8 @@
  * @property {(change: Partial<Filter>) => void} filter
  * @property {(metric: string) => void} setMetric
  * @property {(mode: import("./rows.js").Mode) => void} setMode
+ * @property {() => boolean} byBest
+ * @property {(best: boolean) => void} setByBest
  * @property {() => void} kept the state has changed: keep it, and draw
  */
 
@@ -35,9 +37,9 @@ export function tools(frame, pane) {
     if (find.value !== state.filter.find) find.value = state.filter.find;
     dom.refill(choices, ...choiceTools());
     if (narrow()) return dom.refill(chips, statusMenu(counts));
-    const all = dom.make("button", chip("All", known.rows.size, [], state.filter.statuses.length === 0), "All ", format.whole(known.rows.size));
+    const all = dom.make("button", chip("All", [], state.filter.statuses.length === 0), "All ", format.whole(known.rows.size));
     const others = Object.keys(format.STATUS).filter((status) => counts[status] || state.filter.statuses.includes(status)).map((status) =>
-      dom.make("button", chip(status, counts[status], [status], state.filter.statuses.includes(status)),
+      dom.make("button", chip(status, [status], state.filter.statuses.includes(status)),
         dom.make("span", { class: `nb-is-${status}` }, dom.icon(/** @type {any} */ (status))), ` ${/** @type {any} */ (format.STATUS)[status]} ${format.whole(counts[status] ?? 0)}`));
     dom.refill(chips, all, ...others);
   }
@@ -48,8 +50,8 @@ export function tools(frame, pane) {
     return dom.select("Status", [{ value: "", text: `All ${format.whole(known.rows.size)}` }, ...options], state.filter.statuses[0] ?? "", (status) => pane.filter({ statuses: status ? [status] : [] }));
   }
 
-  /** @param {string} id @param {number} _count @param {string[]} statuses @param {boolean} on */
-  const chip = (id, _count, statuses, on) => ({
+  /** @param {string} id @param {string[]} statuses @param {boolean} on */
+  const chip = (id, statuses, on) => ({
     type: "button", class: "nb-chip", "aria-pressed": String(on), "data-action": `chip-${id}`,
     on: { click: (/** @type {MouseEvent} */ event) => pane.filter({ statuses: event.shiftKey && statuses.length ? toggled(statuses[0]) : on ? [] : statuses }) },
   });
@@ -61,6 +63,7 @@ export function tools(frame, pane) {
     if (known.metrics.length > 1) made.push(dom.select("Metric", known.metrics, known.metric, pane.setMetric));
     else if (known.metric) made.push(dom.make("span", { text: known.metric }));
     if (known.metric) {
+      made.push(dom.select("Value", [{ value: "last", text: "last" }, { value: "best", text: "best" }], pane.byBest() ? "best" : "last", (value) => pane.setByBest(value === "best")));
       const words = pane.mode() === "max" ? "highest is best" : "lowest is best";
       made.push(dom.button({ label: known.guess && !state.mode ? `${words}?` : words, icon: "swap", quiet: true, bare: narrow(), id: "mode", title: "Turn the direction round", run: () => pane.setMode(pane.mode() === "max" ? "min" : "max") }));
     }

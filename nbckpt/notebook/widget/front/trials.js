@@ -9,6 +9,7 @@
 
 const BEST = 5;
 const REST_MS = 200;
+const MOST_KEPT = 200;
 const ALL = /** @type {Filter} */ ({ find: "", statuses: [], brushes: {} });
 
 /**
@@ -20,12 +21,14 @@ export function pane(frame) {
   const { rows: logic } = parts;
   const store = parts.experiment.experiment(logic, parts.series);
   const known = store.known;
+  store.byBest(Boolean(frame.choices("trials").by_best));
   const chosen = frame.choices("trials");
   const state = {
     filter: /** @type {Filter} */ ({ ...ALL, ...frame.kept("filter", "trials") }),
     sort: /** @type {Sort | null} */ (frame.kept("sort", "trials") ?? null),
     mode: /** @type {import("./rows.js").Mode | null} */ (chosen.mode ?? null),
     columns: { hidden: [], shown: [], ...chosen.columns },
+    byBest: Boolean(chosen.by_best),
     shows: String(chosen.shows ?? "both"),
     experiment: String(chosen.experiment ?? ""),
     metric: String(chosen.metric ?? ""),
@@ -41,6 +44,7 @@ export function pane(frame) {
     known, state,
     mode: () => mode(), view: () => view(), showing: () => split.dataset.shows,
     filter: (change) => filter(change), setMetric: (metric) => setMetric(metric), setMode: (next) => setMode(next),
+    byBest: () => state.byBest, setByBest: (best) => setByBest(best),
     kept() {
       keep();
       showSplit();
@@ -48,7 +52,8 @@ export function pane(frame) {
     },
   });
   const grid = frame.grid({
-    label: "Trials", id: (row) => row.id, columns: [], checks: true,
+    label: "Trials", id: (row) => row.id, columns: [], checks: true, headHeight: 48,
+    onMenu: (row, cell) => frame.menu(cell, deeds.menu(row.id)),
     onSort: (column, more) => sortBy(column, more),
     onSelect: () => selected(),
     onFocus: (row) => behold(row.id),
@@ -59,6 +64,7 @@ export function pane(frame) {
   const cards = frame.grid({
     label: "Trials", id: (row) => row.id, columns: [], checks: true, rowHeight: 48, headless: true,
     onSelect: () => selected(), onFocus: (row) => pictures.focus(row.id), onOpen: (row) => open(row.id),
+    onMenu: (row, cell) => frame.menu(cell, deeds.menu(row.id)),
   });
   const list = dom.make("div", { class: "nb-list" });
   const detail = dom.make("div", { class: "nb-detail" });
@@ -80,19 +86,27 @@ export function pane(frame) {
   const narrow = () => frame.width === "narrow";
   const table = () => (narrow() ? cards : grid);
   const mode = () => state.mode ?? known.mode;
-  const bestRow = () => logic.bestOf(known.rows.values(), known.metric, mode());
+  const bests = logic.remembered((/** @type {Trial[]} */ rows, /** @type {string} */ metric, /** @type {import("./rows.js").Mode} */ best) => logic.bestFew(rows, metric, best, BEST));
+  const bestRows = () => bests(store.all(), known.metric, mode());
+  const bestRow = () => bestRows()[0];
+  const ordered = logic.remembered((/** @type {Trial[]} */ rows, /** @type {Filter} */ wanted, /** @type {string} */ by) => logic.order(rows.filter(logic.passing(wanted)), JSON.parse(by)));
+  const heads = parts.head_brushes.heads(frame, { brush, brushes: () => state.filter.brushes });
   const selectedIds = () => [...table().selected].filter((id) => known.rows.has(id));
   /** @returns {Sort} */
   const sort = () => state.sort ?? (known.metric ? [[`metrics:${known.metric}`, mode() === "max" ? "down" : "up"]] : []);
-  const keep = () => frame.keep("trials", { mode: state.mode, columns: state.columns, shows: state.shows, ids: selectedIds(), experiment: state.experiment, metric: state.metric, ...pictures.choices() });
+  const keep = () => frame.keep("trials", { mode: state.mode, columns: state.columns, by_best: state.byBest, shows: state.shows, ids: selectedIds().slice(0, MOST_KEPT), experiment: state.experiment, metric: state.metric, ...pictures.choices() });
   const held = () => table().held() && !orderAsked;
   let orderAsked = true;
   let signature = "";
+  /** @type {Trial[]} */
+  let arranged = [];
+  /** What marks a row beside its content. @type {Map<string, string>} */
+  let marks = new Map();
 
   /** @returns {import("./columns.js").View} */
   const view = () => ({
-    metric: known.metric, mode: mode(), metrics: known.metrics, settings: known.settings, rows: [...known.rows.values()], best: bestRow()?.id, slots, sparks: known.sparks,
-    chosen: state.columns,
+    metric: known.metric, mode: mode(), byBest: state.byBest, metrics: known.metrics, settings: known.settings, rows: store.all(), best: bestRow()?.id, slots, sparks: known.sparks,
+    chosen: state.columns, head: heads.head,
   });
 
   /** The kernel sends the curves of what is selected, so it is told. */
@@ -130,14 +144,21 @@ export function pane(frame) {
     frame.tall(true);
     drawHeading();
     tools.draw();
-    const sorted = logic.order([...known.rows.values()].filter((row) => logic.passes(row, state.filter)), sort());
-    visible = held() ? logic.hold(sorted, visible.map((row) => row.id)) : sorted;
-    orderAsked = false;
+    arrange();
     colours();
     drawTable();
     pictures.draw();
     drawAside();
     frame.changed();
+  }
+
+  /** Filter and sort, if rows, filter or order have changed. While someone reads, nothing moves. */
+  function arrange() {
+    const sorted = ordered(store.all(), state.filter, JSON.stringify(sort()));
+    if (!held()) visible = sorted;
+    else if (sorted !== arranged) visible = logic.hold(sorted, visible.map((row) => row.id));
+    arranged = sorted;
+    orderAsked = false;
   }
 
   /** Where there is room, the trial with the focus has a column of its own; before that, the best. */
@@ -156,23 +177,31 @@ export function pane(frame) {
   /** The selected ones have colours; if there are none, the best few. */
   function colours() {
     const ids = selectedIds();
-    const best = ids.length ? [] : logic.bestFew(known.rows.values(), known.metric, mode(), BEST);
-    parts.series.assign(slots, ids.length ? ids : best.map((row) => row.id));
+    parts.series.assign(slots, ids.length ? ids : bestRows().map((row) => row.id));
   }
 
   function drawTable() {
     const now = view();
+    if (!narrow()) heads.draw(parts.columns.chosenColumns(now), now.rows, visible);
     const made = narrow() ? parts.columns.cards(frame, now) : parts.columns.columns(frame, now);
-    const marks = JSON.stringify([made.map((column) => [column.id, Math.round(column.width)]), sort(), now.best, [...slots], narrow(), now.metric]);
-    table().rows(visible);
-    if (marks !== signature) table().columns(made, sort());
-    signature = marks;
+    const shape = JSON.stringify([made.map((column) => [column.id, column.title, Math.round(column.width)]), sort(), heads.names(), narrow(), now.metric]);
+    const marked = marksOf(now);
+    if (shape !== signature) table().columns(made, sort(), visible);
+    else table().renew(made, visible, parts.series.differing(marks, marked));
+    signature = shape;
+    marks = marked;
     if (!list.contains(table().element)) list.replaceChildren(table().element);
   }
 
+  /** @param {import("./columns.js").View} now */
+  function marksOf({ best }) {
+    const some = new Map([...slots].map(([id, slot]) => [id, String(slot)]));
+    return best === undefined ? some : some.set(best, `${some.get(best)} best`);
+  }
+
   function drawHeading() {
-    const counts = logic.tally(known.rows.values());
-    const interrupted = [...known.rows.values()].filter((row) => row.status === "interrupted").map((row) => row.id);
+    const counts = logic.tally(store.all());
+    const interrupted = store.all().filter((row) => row.status === "interrupted").map((row) => row.id);
     const best = bestRow();
     const words = parts.heading.answer(frame, { experiment: known.name, metric: known.metric, best, settings: known.settings, summary: known.summary, total: known.total || known.rows.size, counts, interrupted }, (/** @type {string} */ id) => open(id));
     dom.refill(heading, experimentMenu(), ...words, dom.make("span", { class: "nb-gap" }), primary(counts, interrupted, best));
@@ -222,6 +251,15 @@ export function pane(frame) {
   /** @param {import("./rows.js").Mode} next */
   function setMode(next) {
     Object.assign(state, { mode: next, sort: null });
+    orderAsked = true;
+    keep();
+    redraw();
+  }
+
+  /** @param {boolean} best */
+  function setByBest(best) {
+    state.byBest = best;
+    store.byBest(best);
     orderAsked = true;
     keep();
     redraw();
@@ -290,7 +328,7 @@ export function pane(frame) {
   /** Say that another trial is the best now. Screen readers hear it too. */
   function tellBest() {
     const best = bestRow();
-    const now = best ? `${known.name} ${known.metric} ${mode()} ${best.id}` : "";
+    const now = best ? `${known.name} ${known.metric} ${mode()} ${state.byBest} ${best.id}` : "";
     const before = told;
     told = now;
     if (!best || !before || now === before || before.slice(0, before.lastIndexOf(" ")) !== now.slice(0, now.lastIndexOf(" "))) return;

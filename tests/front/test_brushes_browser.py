@@ -1,0 +1,83 @@
+"""Heads of columns, the value of a trial, and the menu of a row, in Chromium with a kernel that is none."""
+
+from __future__ import annotations
+
+import pytest
+from front.test_front_browser import address, chromium, names, opened, page
+from playwright.sync_api import Locator, Page, expect
+
+__all__ = ["address", "chromium", "page"]
+
+pytestmark = pytest.mark.browser
+
+
+def head(panel: Locator, name: str) -> Locator:
+    return panel.get_by_role("columnheader", name=name).locator(".nb-head-brush")
+
+
+def test_dragging_in_a_head_filters_and_a_click_clears(page: Page, address: str) -> None:
+    panel = opened(page, address)
+    box = head(panel, "lr").bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + 8)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.7, box["y"] + 8, steps=3)
+    page.mouse.up()
+    expect(panel.locator(".nb-actions")).to_contain_text(" of 60")
+    expect(panel.get_by_role("columnheader", name="lr")).to_have_attribute("aria-sort", "none")
+    kept = page.evaluate("kernel.saved.filter.trials.brushes['settings:lr']")
+    assert 1e-3 < kept["low"] < kept["high"] < 1e-1
+    head(panel, "lr").click()
+    expect(panel.get_by_role("grid")).to_have_attribute("aria-rowcount", "61")
+
+
+def test_a_click_on_a_bar_chooses_its_value(page: Page, address: str) -> None:
+    panel = opened(page, address, width=1100)
+    bars = head(panel, "optimizer")
+    box = bars.bounding_box()
+    bars.click(position={"x": box["width"] * 0.6, "y": 9})
+    optimizers = panel.locator(".nb-rows .nb-row > :last-child")
+    expect(optimizers.filter(has_not_text="rmsprop")).to_have_count(0)
+    bars.click(position={"x": box["width"] * 0.1, "y": 9})
+    expect(optimizers.filter(has_text="adam").first).to_be_visible()
+    assert page.evaluate("kernel.saved.filter.trials.brushes['settings:optimizer'].values") == [
+        "rmsprop",
+        "adam",
+    ]
+
+
+def test_the_best_value_takes_the_place_of_the_last(page: Page, address: str) -> None:
+    panel = opened(page, address)
+    best = page.evaluate("kernel.all.find((trial) => trial.row.id === 't2').row.best.loss")
+    panel.get_by_label("Value", exact=True).select_option("best")
+    expect(panel.get_by_role("columnheader", name="loss (best)")).to_be_visible()
+    shown = panel.locator("[data-id=t2] [aria-colindex='3'] > span").first
+    expect(shown).to_have_text(f"{best:.4f}")
+    assert page.evaluate("kernel.saved.chosen.trials.by_best")
+
+
+def test_a_right_click_opens_what_can_be_done_with_a_row(page: Page, address: str) -> None:
+    panel = opened(page, address)
+    panel.get_by_label("Find trials").fill("t57")
+    panel.locator("[data-id=t57] .nb-name").click(button="right")
+    panel.get_by_role("menuitem", name="Pause").click()
+    expect(panel.locator(".nb-message")).to_contain_text("Done: pause t57.")
+
+
+@pytest.mark.parametrize("pane", ["trials", "checkpoints", "history"])
+def test_a_long_press_opens_the_menu_of_a_row(page: Page, address: str, pane: str) -> None:
+    panel = opened(page, address, traits=f'{{"pane": "{pane}"}}')
+    row = panel.locator(".nb-rows .nb-row").first
+    box = row.bounding_box()
+    at = {"x": box["x"] + 120, "y": box["y"] + box["height"] / 2}
+    touch = page.context.new_cdp_session(page)
+    touch.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [at]})
+    expect(panel.get_by_role("menuitem").first).to_be_focused()
+    touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    expect(panel.get_by_role("menu")).to_be_visible()
+
+
+def test_counts_stand_on_tabs_before_a_pane_was_opened(page: Page, address: str) -> None:
+    panel = opened(page, address)
+    expect(names(panel).first).to_have_text("t52")
+    page.evaluate("kernel.emit({ kind: 'tabs', trials: '60', checkpoints: '24', history: '31' })")
+    expect(panel.locator(".nb-tab")).to_have_text(["Trials60", "Checkpoints24", "History31", "Sync✓"])
