@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from trials.conftest import forget
 
 import nbckpt
 from nbckpt.commands.values import find_scheduler
@@ -23,21 +24,6 @@ from nbckpt.trials.model.journal import Journal
 from nbckpt.trials.model.trial import Trial, is_held, state_of
 
 SECONDS = 60
-
-
-@pytest.fixture(autouse=True)
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
-    return tmp_path / "store"
-
-
-def forget(experiment: Experiment) -> Path:
-    """Forget an experiment as a restart of the kernel does, and return its folder."""
-    assert experiment.wait(SECONDS)
-    from nbckpt.trials.engine.experiment import _live
-
-    _live.pop(experiment.folder)
-    return experiment.folder
 
 
 def trial_at(number: int, time: float, loss: float) -> Trial:

@@ -18,12 +18,6 @@ from nbckpt.trials.engine.experiment import _live
 METHODS = [name for name in vars(Callback) if not name.startswith("_")]
 
 
-@pytest.fixture(autouse=True)
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
-    return tmp_path / "store"
-
-
 heard: list[str] = []
 
 

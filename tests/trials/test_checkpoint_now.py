@@ -30,11 +30,6 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])  # as the functions 
 SECONDS = 30
 
 
-@pytest.fixture(autouse=True)
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
-
-
 class Steps:
     """A trial that does a step each time the test lets it."""
 

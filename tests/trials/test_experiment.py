@@ -15,6 +15,7 @@ from typing import Any
 import cloudpickle
 import numpy as np
 import pytest
+from trials.conftest import forget
 
 import nbckpt
 from nbckpt.store import scan
@@ -25,12 +26,6 @@ from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.model.spec import Spec
 
 SECONDS = 30
-
-
-@pytest.fixture(autouse=True)
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
-    return tmp_path / "store"
 
 
 def count(config: dict[str, Any]) -> None:
@@ -79,15 +74,6 @@ def until(experiment: Experiment, holds: Callable[[], bool]) -> None:
             return
         turn.wait(0.005)
     raise AssertionError(str(experiment))
-
-
-def forget(experiment: Experiment) -> Path:
-    """Forget an experiment as a restart of the kernel does, and return its folder."""
-    assert experiment.wait(SECONDS)
-    from nbckpt.trials.engine.experiment import _live
-
-    _live.pop(experiment.folder)
-    return experiment.folder
 
 
 def test_a_grid_runs_to_its_end() -> None:

@@ -365,12 +365,6 @@ def test_stop_iteration_is_a_normal_end(start: Start) -> None:
 # In an experiment.
 
 
-@pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
-    return tmp_path / "store"
-
-
 class Heard(Callback):
     def __init__(self) -> None:
         self.calls: list[str] = []

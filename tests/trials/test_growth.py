@@ -26,12 +26,6 @@ from nbckpt.trials.views.metrics import metric_cell
 VALUES = {f"m{number}": float(number) for number in range(20)}
 
 
-@pytest.fixture(autouse=True)
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
-    return tmp_path / "store" / "experiments"
-
-
 def run(reports: int, look: Callable[[], None]) -> Trial:
     def train(config: dict[str, Any]) -> None:
         for step in range(1, reports + 1):
@@ -95,11 +89,11 @@ def test_views_of_a_running_trial_look_at_new_results_only(condensed: list[int])
 
 
 @pytest.fixture
-def many(store: Path) -> Path:
+def many(experiments: Path) -> Path:
     """Make an experiment of many trials with summaries. Return its folder."""
     run(10, lambda: None)
     for number in range(1, 30):
-        folder = store / "e" / f"t{number}"
+        folder = experiments / "e" / f"t{number}"
         folder.mkdir()
         (folder / params.FILE).write_bytes(params.encode({"lr": number / 10}, folder.name))
         events = Journal(folder / journal.FILE)
@@ -109,7 +103,7 @@ def many(store: Path) -> Path:
         events.close()
         summary_file.write(Trial.read(folder))
     _live.clear()
-    return store / "e"
+    return experiments / "e"
 
 
 @pytest.fixture

@@ -23,11 +23,6 @@ SECONDS = 30
 executors = pytest.mark.parametrize("executor", ["thread", "inline"])
 
 
-@pytest.fixture(autouse=True)
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
-
-
 def ran(train: Any, executor: str | Executor, **options: Any) -> Experiment:
     experiment = nbckpt.run(train, executor=executor, **options)
     assert experiment.wait(SECONDS)

@@ -27,11 +27,6 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])  # as the functions 
 SECONDS = 30
 
 
-@pytest.fixture(autouse=True)
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
-
-
 def finished(train: Any, config: Any = None, **options: Any) -> Experiment:
     experiment = nbckpt.run(train, config, name="e", **options)
     assert experiment.wait(SECONDS)

@@ -25,12 +25,6 @@ SPACE = {
 }
 
 
-@pytest.fixture(autouse=True)
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
-    return tmp_path / "store"
-
-
 def study(**kwargs: Any) -> Any:
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     kwargs.setdefault("pruner", optuna.pruners.NopPruner())

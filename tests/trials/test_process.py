@@ -24,12 +24,6 @@ from nbckpt.trials.executors.transport import RemoteTraceback
 from waiting import until
 
 
-@pytest.fixture(autouse=True)
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
-    return tmp_path / "store"
-
-
 class Follows(nbckpt.trials.Callback):
     """Calls a function with each result, and keeps the errors."""
 

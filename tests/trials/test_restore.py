@@ -27,12 +27,6 @@ each_executor = pytest.mark.parametrize(
 )
 
 
-@pytest.fixture(autouse=True)
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
-    return tmp_path / "store"
-
-
 def count(config: dict[str, Any]) -> None:
     """Count on from the checkpoint, three times; report what it was and save every second count."""
     start = nbckpt.get_checkpoint()

@@ -17,12 +17,6 @@ from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.model.space import choice, grid_search, uniform
 
 
-@pytest.fixture(autouse=True)
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
-    return tmp_path / "store"
-
-
 class Counting(Search):
     """Suggests n = 0, 1, 2, …, and notes what it is told."""
 

@@ -19,11 +19,6 @@ SECONDS = 60
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # as the functions of a notebook
 
 
-@pytest.fixture(autouse=True)
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
-
-
 class Steps(nbckpt.State):
     """A state that writes itself, as one of a program of the seed's does."""
 

@@ -36,12 +36,6 @@ SECONDS = 20
 URL = "test://up"
 
 
-@pytest.fixture(autouse=True)
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
-    return tmp_path / "store" / "experiments"
-
-
 class Remote(DefaultSyncer):
     """The usual syncer, over a store in memory; it counts."""
 
@@ -152,7 +146,7 @@ class Plain(Tool):
 
 
 @pytest.mark.parametrize("kind", [Counting, Asking, Plain])
-def test_a_users_syncer_keeps_its_own_attributes(kind: Any, store: Path) -> None:
+def test_a_users_syncer_keeps_its_own_attributes(kind: Any, experiments: Path) -> None:
     syncer = kind()
     space = {"x": nbckpt.grid_search([1, 2, 3])}
     experiment = run(space, sync_config=nbckpt.SyncConfig(URL, syncer), max_concurrent=3)
@@ -160,7 +154,7 @@ def test_a_users_syncer_keeps_its_own_attributes(kind: Any, store: Path) -> None
     assert syncer.count >= 3 + 2  # each trial, and the experiment's file at its begin and end
 
 
-def test_a_users_syncer_is_told_to_exclude_unfinished_files(store: Path) -> None:
+def test_a_users_syncer_is_told_to_exclude_unfinished_files(experiments: Path) -> None:
     tool = Tool()
     run(sync_config=nbckpt.SyncConfig(URL, tool))
     assert tool.excluded
@@ -233,16 +227,16 @@ def files(folder: Path) -> dict[str, bytes]:
 # When it is sent.
 
 
-def test_a_long_period_has_two_syncs_and_the_last_is_awaited(store: Path, tmp_path: Path) -> None:
+def test_a_long_period_has_two_syncs_and_the_last_is_awaited(experiments: Path, tmp_path: Path) -> None:
     run({"n": 30, "saves": False}, sync_config=config(sync_period=10_000))
     assert Remote.ups.count("t0") == 2
     assert Trial.read(fetched(f"{URL}/e/t0", tmp_path / "there")).iteration == 30
-    assert files(tmp_path / "there") == files(store / "e" / "t0")
+    assert files(tmp_path / "there") == files(experiments / "e" / "t0")
 
 
-def test_results_cause_one_sync_per_period(store: Path) -> None:
+def test_results_cause_one_sync_per_period(experiments: Path) -> None:
     tool = Tool()
-    stage = Idle(store, tool)
+    stage = Idle(experiments, tool)
     trial = stage.trial()
     for seconds in (0, 299, 1):
         stage.clock.now += seconds
@@ -251,9 +245,9 @@ def test_results_cause_one_sync_per_period(store: Path) -> None:
     assert tool.calls == ["t0"] * 2
 
 
-def test_a_checkpoint_and_the_end_cause_a_sync_in_any_period(store: Path) -> None:
+def test_a_checkpoint_and_the_end_cause_a_sync_in_any_period(experiments: Path) -> None:
     tool = Tool()
-    stage = Idle(store, tool)
+    stage = Idle(experiments, tool)
     trial = stage.trial()
     stage.result(trial)
     stage.ended()
@@ -264,37 +258,37 @@ def test_a_checkpoint_and_the_end_cause_a_sync_in_any_period(store: Path) -> Non
     assert tool.calls == ["t0"] * 3
 
 
-def test_a_users_syncer_is_told_to_leave_out_half_a_checkpoint(store: Path) -> None:
+def test_a_users_syncer_is_told_to_leave_out_half_a_checkpoint(experiments: Path) -> None:
     trial = run({"n": 2}, name="f").trials[0]
     one, two = (record.name for record in trial.checkpoints.records())
-    (trial.folder / one).rename(store / "moved")  # as `rm` and `undo` do for a moment
+    (trial.folder / one).rename(experiments / "moved")  # as `rm` and `undo` do for a moment
     tool = Tool()
-    stage = Idle(store, tool)
+    stage = Idle(experiments, tool)
     stage.callback.on_trial_complete(trial)
     stage.ended()
     assert f"{one}.json" in tool.excluded[-1]
     assert f"{two}.json" not in tool.excluded[-1]
-    (store / "moved").rename(trial.folder / one)
+    (experiments / "moved").rename(trial.folder / one)
     stage.callback.on_trial_complete(trial)
     stage.ended()
     assert f"{one}.json" not in tool.excluded[-1]
 
 
-def test_a_checkpoint_restarts_the_period_unless_that_is_off(store: Path) -> None:
+def test_a_checkpoint_restarts_the_period_unless_that_is_off(experiments: Path) -> None:
     """With sync_on_checkpoint=False a checkpoint causes no sync."""
     tool, quiet = Tool(), Tool()
-    stage = Idle(store, tool)
+    stage = Idle(experiments, tool)
     trial = stage.trial()
     stage.callback.on_trial_checkpoint(trial, RECORD)
     stage.result(trial)
     stage.ended()
     assert tool.calls == ["t0"]
-    other = Idle(store / "other", quiet, sync_on_checkpoint=False)
+    other = Idle(experiments / "other", quiet, sync_on_checkpoint=False)
     other.callback.on_trial_checkpoint(other.trial(), RECORD)
     assert quiet.calls == []
 
 
-def test_disabled_and_durable_experiments_are_not_synced(store: Path, tmp_path: Path) -> None:
+def test_disabled_and_durable_experiments_are_not_synced(experiments: Path, tmp_path: Path) -> None:
     tool = Tool()
     sync = SyncConfig(URL, tool)
     run(callbacks=[SyncerCallback(enabled=False, config=sync)], sync_config=sync)
@@ -305,9 +299,9 @@ def test_disabled_and_durable_experiments_are_not_synced(store: Path, tmp_path: 
     assert (tmp_path / "durable" / "f" / "t0" / "checkpoint_000003.json").is_file()
 
 
-def test_a_short_trial_is_synced_only_at_its_end(store: Path) -> None:
+def test_a_short_trial_is_synced_only_at_its_end(experiments: Path) -> None:
     tool = Tool()
-    stage = Idle(store, tool)
+    stage = Idle(experiments, tool)
     trial = stage.trial()
     stage.result(trial, training_iteration=1, time_total_s=9.9)
     stage.ended()
@@ -321,17 +315,17 @@ def test_a_short_trial_is_synced_only_at_its_end(store: Path) -> None:
     "result",
     [{"training_iteration": 2}, {"time_total_s": 10.0}, {"training_iteration": float("inf")}],
 )
-def test_one_reached_threshold_causes_a_sync(store: Path, result: dict[str, float]) -> None:
+def test_one_reached_threshold_causes_a_sync(experiments: Path, result: dict[str, float]) -> None:
     tool = Tool()
-    stage = Idle(store, tool)
+    stage = Idle(experiments, tool)
     stage.result(stage.trial(), **({"training_iteration": 1} | result))
     stage.ended()
     assert tool.calls == ["t0"]
 
 
-def test_a_result_without_counts_is_past_both_thresholds(store: Path) -> None:
+def test_a_result_without_counts_is_past_both_thresholds(experiments: Path) -> None:
     tool = Tool()
-    stage = Idle(store, tool)
+    stage = Idle(experiments, tool)
     stage.callback.on_trial_result(stage.trial(), {})
     stage.ended()
     assert tool.calls == ["t0"]
@@ -345,12 +339,12 @@ def test_a_result_without_counts_is_past_both_thresholds(store: Path) -> None:
     ],
 )
 def test_the_environment_sets_the_thresholds(
-    store: Path, monkeypatch: pytest.MonkeyPatch, iterations: str, seconds: str
+    experiments: Path, monkeypatch: pytest.MonkeyPatch, iterations: str, seconds: str
 ) -> None:
     monkeypatch.setenv(iterations, "5")
     monkeypatch.setenv(seconds, "100.5")
     tool = Tool()
-    stage = Idle(store, tool)
+    stage = Idle(experiments, tool)
     stage.result(stage.trial(), training_iteration=4, time_total_s=100.4)
     stage.ended()
     assert tool.calls == []
@@ -362,7 +356,7 @@ def test_the_environment_sets_the_thresholds(
         nbckpt.run(count, sync_config=config())
 
 
-def test_no_sync_is_running_after_the_experiment(store: Path, remote: Store) -> None:
+def test_no_sync_is_running_after_the_experiment(experiments: Path, remote: Store) -> None:
     gate = threading.Event()
 
     def opens(call: Any) -> bool:
@@ -379,7 +373,7 @@ def test_no_sync_is_running_after_the_experiment(store: Path, remote: Store) -> 
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("nbckpt-sync")]
 
 
-def test_every_hook_is_called_with_its_trial_in_order(store: Path) -> None:
+def test_every_hook_is_called_with_its_trial_in_order(experiments: Path) -> None:
     heard: list[str] = []
 
     class Heard(SyncerCallback):
@@ -424,10 +418,10 @@ def test_the_sync_includes_files_that_other_callbacks_write(tmp_path: Path) -> N
 # When it fails.
 
 
-def test_one_error_names_every_failed_trial_and_is_raised_once(store: Path) -> None:
+def test_one_error_names_every_failed_trial_and_is_raised_once(experiments: Path) -> None:
     gate = threading.Event()
     tool = Tool([RuntimeError("net down")], gate)
-    stage = Idle(store, tool)
+    stage = Idle(experiments, tool)
     for trial in (stage.trial(), stage.trial()):
         stage.callback.on_trial_complete(trial)
     assert tool.begun.acquire(timeout=SECONDS)  # the other one waits for its turn
@@ -439,10 +433,10 @@ def test_one_error_names_every_failed_trial_and_is_raised_once(store: Path) -> N
 
 
 def test_a_failure_is_logged_once_and_the_next_one_starts(
-    store: Path, caplog: pytest.LogCaptureFixture
+    experiments: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     tool = Tool([RuntimeError("net down")])
-    stage = Idle(store, tool)
+    stage = Idle(experiments, tool)
     trial = stage.trial()
     with caplog.at_level(logging.WARNING, "nbckpt"):
         stage.result(trial)
@@ -457,7 +451,7 @@ def test_a_failure_is_logged_once_and_the_next_one_starts(
 
 
 @pytest.mark.parametrize("error", [RuntimeError("net down"), OSError("no route"), KeyError("odd")])
-def test_a_failed_sync_never_fails_the_trial_but_is_noted(store: Path, error: Exception) -> None:
+def test_a_failed_sync_never_fails_the_trial_but_is_noted(experiments: Path, error: Exception) -> None:
     callback = SyncerCallback(config=SyncConfig(URL, Tool([error] * 100)))
     experiment = run({"n": 3}, callbacks=[callback])
     trial = experiment.trials[0]
@@ -471,7 +465,9 @@ def test_a_failed_sync_never_fails_the_trial_but_is_noted(store: Path, error: Ex
         callback.wait_for_all()
 
 
-def test_storage_that_recovers_is_up_to_date_at_the_end(store: Path, remote: Store, tmp_path: Path) -> None:
+def test_storage_that_recovers_is_up_to_date_at_the_end(
+    experiments: Path, remote: Store, tmp_path: Path
+) -> None:
     lost = threading.Event()
     Remote.store = FaultyStore(remote, when=lambda call: lost.is_set())
 
@@ -489,7 +485,7 @@ def test_storage_that_recovers_is_up_to_date_at_the_end(store: Path, remote: Sto
 
 
 @pytest.mark.slow
-def test_a_hanging_sync_is_given_up_after_its_timeout(store: Path) -> None:
+def test_a_hanging_sync_is_given_up_after_its_timeout(experiments: Path) -> None:
     gate = threading.Event()
     experiment = run({"n": 2}, sync_config=SyncConfig(URL, Tool(gate=gate), sync_timeout=0.1))
     assert experiment.trials[0].status == Status.TERMINATED
@@ -500,10 +496,10 @@ def test_a_hanging_sync_is_given_up_after_its_timeout(store: Path) -> None:
         thread.join(SECONDS)
 
 
-def test_completion_does_not_wait_for_a_running_sync(store: Path) -> None:
+def test_completion_does_not_wait_for_a_running_sync(experiments: Path) -> None:
     gate = threading.Event()
     tool = Tool(gate=gate)
-    stage = Idle(store, tool)
+    stage = Idle(experiments, tool)
     trial = stage.trial()
     stage.result(trial)
     assert tool.begun.acquire(timeout=SECONDS)
@@ -514,10 +510,10 @@ def test_completion_does_not_wait_for_a_running_sync(store: Path) -> None:
     assert tool.calls == ["t0"] * 2
 
 
-def test_a_failed_trial_still_reports_its_running_sync(store: Path) -> None:
+def test_a_failed_trial_still_reports_its_running_sync(experiments: Path) -> None:
     gate = threading.Event()
     tool = Tool([RuntimeError("net down")] * 3, gate)
-    stage = Idle(store, tool)
+    stage = Idle(experiments, tool)
     trial = stage.trial()
     stage.result(trial)
     assert tool.begun.acquire(timeout=SECONDS)
@@ -527,14 +523,14 @@ def test_a_failed_trial_still_reports_its_running_sync(store: Path) -> None:
         stage.callback.wait_for_all()
 
 
-def test_a_failed_trial_is_synced_with_its_error(store: Path, tmp_path: Path) -> None:
+def test_a_failed_trial_is_synced_with_its_error(experiments: Path, tmp_path: Path) -> None:
     experiment = run({"fails": True}, sync_config=config())
     assert experiment.trials[0].status == Status.ERROR
     there = Trial.read(fetched(f"{URL}/e/t0", tmp_path / "there"))
     assert (there.status, there.error) == (Status.ERROR, "ValueError: no")
 
 
-def test_a_paused_trial_is_synced_as_paused(store: Path, tmp_path: Path) -> None:
+def test_a_paused_trial_is_synced_as_paused(experiments: Path, tmp_path: Path) -> None:
     class Pauses(Callback):
         def setup(self, experiment: Experiment) -> None:
             self.experiment = experiment
@@ -547,7 +543,7 @@ def test_a_paused_trial_is_synced_as_paused(store: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_memory_does_not_grow_with_the_number_of_trials(store: Path) -> None:
+def test_memory_does_not_grow_with_the_number_of_trials(experiments: Path) -> None:
     callback = SyncerCallback(config=config())
     run({"n": nbckpt.grid_search([1] * 40)}, callbacks=[callback])
     sizes = {
@@ -557,7 +553,7 @@ def test_memory_does_not_grow_with_the_number_of_trials(store: Path) -> None:
     assert len(sizes) >= 2
 
 
-def test_a_callback_that_was_pickled_works(store: Path) -> None:
+def test_a_callback_that_was_pickled_works(experiments: Path) -> None:
     run(callbacks=[pickle.loads(pickle.dumps(SyncerCallback(sync_period=7, config=config())))])
     assert "t0" in Remote.ups
     assert pickle.loads(pickle.dumps(SyncerCallback(sync_period=7))).config.sync_period == 7
@@ -585,23 +581,23 @@ experiment.pause()
 
 
 @pytest.mark.slow
-def test_the_interpreter_waits_for_the_last_sync_at_exit(store: Path, tmp_path: Path) -> None:
+def test_the_interpreter_waits_for_the_last_sync_at_exit(experiments: Path, tmp_path: Path) -> None:
     target = tmp_path / "target"
     done = subprocess.run(
         [sys.executable, "-c", ENDS, target.as_uri()], capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
-    here = Trial.read(store / "e" / "t0")
+    here = Trial.read(experiments / "e" / "t0")
     download(open_store(target / "e" / "t0"), tmp_path / "there")
     there = Trial.read(tmp_path / "there")
     assert (there.status, there.iteration) == (Status.PAUSED, here.iteration)
 
 
-def test_temporary_files_are_not_synced(store: Path, tmp_path: Path) -> None:
+def test_temporary_files_are_not_synced(experiments: Path, tmp_path: Path) -> None:
 
     def leaves(config: dict[str, Any]) -> None:
         count(config)
-        folder = store / "e" / "t0"
+        folder = experiments / "e" / "t0"
         for name in ("checkpoint_tmpabc", "checkpoint_tmpabc/inner", "kept"):
             (folder / name).mkdir()
             (folder / name / "file").write_text("words")
@@ -610,16 +606,16 @@ def test_temporary_files_are_not_synced(store: Path, tmp_path: Path) -> None:
     there = files(fetched(f"{URL}/e/t0", tmp_path / "there"))
     assert "kept/file" in there
     assert not [path for path in there if "tmp" in path]
-    for file in (store / "e" / "t0").glob("checkpoint_tmp*/**/file"):
+    for file in (experiments / "e" / "t0").glob("checkpoint_tmp*/**/file"):
         file.unlink()
-    for file in sorted((store / "e" / "t0").glob("checkpoint_tmp*/**"), reverse=True):
+    for file in sorted((experiments / "e" / "t0").glob("checkpoint_tmp*/**"), reverse=True):
         file.rmdir()
 
 
-def test_a_record_whose_files_are_missing_is_not_sent(store: Path, tmp_path: Path) -> None:
+def test_a_record_whose_files_are_missing_is_not_sent(experiments: Path, tmp_path: Path) -> None:
     def loses(config: dict[str, Any]) -> None:
         nbckpt.report(i=1, checkpoint={"i": 1})
-        shutil.rmtree(store / "e" / "t0" / "checkpoint_000001")
+        shutil.rmtree(experiments / "e" / "t0" / "checkpoint_000001")
         nbckpt.report(i=2, checkpoint={"i": 2})
 
     run(function=loses, sync_config=config(sync_on_checkpoint=False))
@@ -631,7 +627,7 @@ def test_a_record_whose_files_are_missing_is_not_sent(store: Path, tmp_path: Pat
 
 
 def test_artifacts_are_sent_with_checkpoints_and_at_the_end(
-    store: Path, remote: Store, monkeypatch: pytest.MonkeyPatch
+    experiments: Path, remote: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An unchanged artifact is sent once."""
     recorded = RecordingStore(remote)
@@ -639,7 +635,7 @@ def test_artifacts_are_sent_with_checkpoints_and_at_the_end(
     seen: list[bool] = []
 
     def draws(config: dict[str, Any]) -> None:
-        folder = store / "e" / "t0"
+        folder = experiments / "e" / "t0"
         (folder / "plot.txt").write_text("words")
         nbckpt.report(i=1, checkpoint={"i": 1})
         seen.append(recorded.exists("up/e/t0/plot.txt"))
@@ -651,12 +647,12 @@ def test_artifacts_are_sent_with_checkpoints_and_at_the_end(
     assert (seen, put.count("up/e/t0/plot.txt"), put.count("up/e/t0/last.txt")) == ([True], 1, 1)
 
 
-def test_sync_artifacts_false_leaves_artifacts_out(store: Path, tmp_path: Path) -> None:
+def test_sync_artifacts_false_leaves_artifacts_out(experiments: Path, tmp_path: Path) -> None:
 
     def draws(config: dict[str, Any]) -> None:
-        (store / "e" / "t0" / "plot[1].txt").write_text("words")
-        (store / "e" / "t0" / "logs").mkdir()
-        (store / "e" / "t0" / "logs" / "1").write_text("words")
+        (experiments / "e" / "t0" / "plot[1].txt").write_text("words")
+        (experiments / "e" / "t0" / "logs").mkdir()
+        (experiments / "e" / "t0" / "logs" / "1").write_text("words")
         print("its log is not an artifact")
         count(config)
 
@@ -680,28 +676,30 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str]
     return goes
 
 
-def test_a_downloaded_experiment_is_complete_and_verified(store: Path, remote: Store, tmp_path: Path) -> None:
+def test_a_downloaded_experiment_is_complete_and_verified(
+    experiments: Path, remote: Store, tmp_path: Path
+) -> None:
     run({"n": nbckpt.grid_search([1, 2])}, sync_config=config())
-    assert files(fetched(f"{URL}/e", tmp_path / "there")) == files(store / "e")
+    assert files(fetched(f"{URL}/e", tmp_path / "there")) == files(experiments / "e")
     key = "up/e/t1/params.json"
     remote.delete(key)
-    remote.put(key, b"x" * len((store / "e" / "t1" / "params.json").read_bytes()))
+    remote.put(key, b"x" * len((experiments / "e" / "t1" / "params.json").read_bytes()))
     with pytest.raises(nbckpt.errors.CorruptError, match="t1/params"):
         fetched(f"{URL}/e", tmp_path / "again")
     assert not (tmp_path / "again").exists()
 
 
-def test_a_half_replaced_trial_is_read_by_its_index(store: Path, remote: Store, tmp_path: Path) -> None:
+def test_a_half_replaced_trial_is_read_by_its_index(experiments: Path, remote: Store, tmp_path: Path) -> None:
     experiment = run({"n": 2}, sync_config=config())
-    was = files(store / "e" / "t0")
-    (store / "e" / "t0" / "params.json").write_text('{"n": 5}')
+    was = files(experiments / "e" / "t0")
+    (experiments / "e" / "t0" / "params.json").write_text('{"n": 5}')
 
     def settles(call: Any) -> bool:
         return call.op == "put" and call.key.endswith("t0/params.json")
 
     syncer = Remote(attempts=1)
     Remote.store = FaultyStore(remote, when=settles)
-    syncer.sync_up(str(store / "e" / "t0"), f"{URL}/e/t0")
+    syncer.sync_up(str(experiments / "e" / "t0"), f"{URL}/e/t0")
     with pytest.raises(StoreError):
         syncer.wait()
     assert remote.get("up/e/t0/params.json") == was["params.json"]
@@ -727,7 +725,7 @@ def test_another_machine_resumes_a_synced_experiment(
 
 
 def test_an_interrupted_trial_resumes_from_its_remote_checkpoint(
-    store: Path, remote: Store, elsewhere: Callable[[str], Path]
+    experiments: Path, remote: Store, elsewhere: Callable[[str], Path]
 ) -> None:
     copies = MemoryStore()
 
@@ -746,14 +744,14 @@ def test_an_interrupted_trial_resumes_from_its_remote_checkpoint(
     assert [result["start"] for result in trial.results] == [0, 0, 0, 3, 3, 3]
 
 
-def test_a_resume_in_a_new_kernel_syncs_again(store: Path, tmp_path: Path) -> None:
+def test_a_resume_in_a_new_kernel_syncs_again(experiments: Path, tmp_path: Path) -> None:
     run({"n": 3}, stop={"i": 1}, sync_config=config())
     Remote.ups.clear()
     _live.clear()
-    experiment = Experiment.read(store / "e").resume("t0")
+    experiment = Experiment.read(experiments / "e").resume("t0")
     assert experiment.wait(SECONDS)
     assert "t0" in Remote.ups
-    assert files(fetched(f"{URL}/e", tmp_path / "there")) == files(store / "e")
+    assert files(fetched(f"{URL}/e", tmp_path / "there")) == files(experiments / "e")
 
 
 def test_a_name_taken_in_the_storage_is_not_used_again(
@@ -795,7 +793,7 @@ def test_new_trials_are_numbered_after_the_stored_ones(
     ]
 
 
-def test_the_last_sync_can_be_cancelled(store: Path, remote: Store) -> None:
+def test_the_last_sync_can_be_cancelled(experiments: Path, remote: Store) -> None:
     gate, inside = threading.Event(), threading.Event()
 
     def hangs(call: Any) -> bool:
@@ -839,9 +837,9 @@ def test_artifacts_that_change_during_a_copy_arrive_as_they_are(tmp_path: Path) 
     assert set(changed_files(tmp_path / "there", changed)) == {"grows", "shrinks"}
 
 
-def test_a_failed_artifact_sync_is_reported_once(store: Path) -> None:
+def test_a_failed_artifact_sync_is_reported_once(experiments: Path) -> None:
     tool = Tool([RuntimeError("net down")])
-    sender = Sender(SyncConfig(URL, tool), "e/t0", store)
+    sender = Sender(SyncConfig(URL, tool), "e/t0", experiments)
     assert "RuntimeError: net down" in sender.send(last=True)
     assert sender.send(last=True) == ""
     assert tool.calls == ["t0"] * 2
@@ -851,11 +849,11 @@ def reports_a_note(config: dict[str, Any]) -> None:
     nbckpt.report(loss=1.0, note=nbckpt.media.Text("long"))
 
 
-def test_media_are_uploaded_beside_the_trials(store: Path, tmp_path: Path) -> None:
+def test_media_are_uploaded_beside_the_trials(experiments: Path, tmp_path: Path) -> None:
     experiment = run({"n": nbckpt.grid_search([1, 2])}, function=reports_a_note, sync_config=config())
     assert Remote.ups.count("media") >= 1
     there = fetched(f"{URL}/e", tmp_path / "there")
-    assert [(there / "media").is_dir(), files(there / "media")] == [True, files(store / "e" / "media")]
+    assert [(there / "media").is_dir(), files(there / "media")] == [True, files(experiments / "e" / "media")]
     for trial in experiment.trials:
         (media,) = Trial.read(there / trial.id).media
         assert media.load() == "long"

@@ -19,12 +19,6 @@ from nbckpt.trials.model.recorder import TrialRecorder
 pytest.importorskip("tensorboard", reason="needs TensorBoard")
 
 
-@pytest.fixture(autouse=True)
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
-    return tmp_path / "store"
-
-
 def run(fn: Any, logdir: Path, config: dict[str, Any] | None = None, **kwargs: Any) -> Experiment:
     experiment = nbckpt.run(fn, config, name="e", callbacks=[TensorBoardCallback(logdir)], **kwargs)
     assert experiment.wait(30)

@@ -63,12 +63,6 @@ class Other:
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
-    return tmp_path / "store"
-
-
-@pytest.fixture
 def other(store: Path) -> Iterator[Other]:
     process = Other(store)
     yield process

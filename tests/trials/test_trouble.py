@@ -23,12 +23,6 @@ from nbckpt.trials.model.journal import Journal
 SECONDS = 30
 
 
-@pytest.fixture(autouse=True)
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
-    return tmp_path / "store"
-
-
 def report_once(config: dict[str, Any]) -> None:
     nbckpt.report(loss=1.0)
 

@@ -30,12 +30,6 @@ from waiting import until
 SECONDS = 30
 
 
-@pytest.fixture(autouse=True)
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
-    return tmp_path / "store"
-
-
 def in_another_kernel(experiment: Experiment) -> Experiment:
     """Return an experiment as another kernel has it, which knows only what is on the disk."""
     here = _live.pop(experiment.folder)
