@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -21,6 +20,7 @@ from typing import IO, Any
 
 from nbckpt.provenance.masking import masked_remote
 from nbckpt.provenance.patches import cut, masked_patch
+from nbckpt.provenance.processes import kill
 
 LIMIT_S = 2.0
 MOST_PATCH = 1 << 20
@@ -203,11 +203,7 @@ def _read(pipe: IO[bytes], output: bytearray, most: int) -> None:
 def _end(process: subprocess.Popen[bytes], exit_s: float) -> None:
     """End a process that still runs, with the processes that it started."""
     if process.poll() is None:
-        with suppress(OSError):
-            if sys.platform == "win32":
-                process.kill()
-            else:
-                os.killpg(process.pid, signal.SIGKILL)
+        kill(process)
         with suppress(subprocess.TimeoutExpired):  # a process that a lost disk holds cannot be ended
             process.wait(exit_s)
 

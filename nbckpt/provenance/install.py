@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from nbckpt.errors import UsageError
 from nbckpt.provenance.packages import origins
+from nbckpt.provenance.processes import kill
 from nbckpt.provenance.recipe import REQUIREMENTS
 
 ENVIRONMENT = "env"
@@ -76,19 +74,11 @@ def run_program(command: Sequence[str], folder: Path, limit_s: float) -> tuple[i
         try:
             status = process.wait(limit_s)
         except BaseException as error:
-            _end(process)
+            kill(process)
+            process.wait()
             if not isinstance(error, subprocess.TimeoutExpired):
                 raise
             raise UsageError(
                 f"it did not end within {limit_s:g} s, see {str(log)!r}. Allow more time with --limit"
             ) from None
     return status, log.read_text("utf-8", "replace").splitlines()[-_LAST_LINES:]
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    with suppress(OSError):
-        if sys.platform == "win32":
-            process.kill()
-        else:
-            os.killpg(process.pid, signal.SIGKILL)
-    process.wait()

@@ -22,6 +22,7 @@ from contextvars import copy_context
 from multiprocessing.connection import Pipe
 from typing import IO, Any
 
+from nbckpt.provenance.processes import kill
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
 from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.executors.base import Executor, Job, Worker, WorkerEndedError, WorkerLostError
@@ -154,7 +155,7 @@ class ProcessWorker(Worker):
         """See `Worker.kill`: the processes that it started end with it."""
         if self._process.poll() is None:
             self._killed = True
-            _kill(self._process)
+            kill(self._process)
 
     def _ask(self, request: str, *given: Any) -> Any:
         """Send a request to the child, and return the result.
@@ -201,7 +202,7 @@ class ProcessWorker(Worker):
             self.kill()
             code = self._process.wait()
         if code:
-            _kill(self._process)  # ends the children that a crash left behind
+            kill(self._process)  # ends the children that a crash left behind
             self._checkpoints.sweep()
         self.close()
         self._out.join()
@@ -274,15 +275,6 @@ def _start_python(handle: int) -> subprocess.Popen[bytes]:
         pickle.dump((sys.path, handle), process.stdin)
         process.stdin.flush()
     return process
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process; on systems with sessions, all processes that it started too."""
-    with suppress(OSError):
-        if sys.platform == "win32":
-            process.kill()
-        else:
-            os.killpg(process.pid, signal.SIGKILL)
 
 
 def _last_lines(written: str) -> list[str]:
