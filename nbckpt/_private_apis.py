@@ -54,6 +54,11 @@ def json_encoder() -> Callable[[Any, int], Iterable[str]]:
     return encode  # type: ignore[no-any-return]
 
 
+def lock_of(condition: threading.Condition) -> Any:
+    """Return the lock of a condition. Without the private name, None."""
+    return vars(condition).get("_lock")
+
+
 def run_before_threads_end(work: Callable[[], object]) -> None:
     """Run *work* at interpreter shutdown, before thread pools close. Without the private name, do nothing."""
     register = getattr(threading, "_register_atexit", lambda _work: None)

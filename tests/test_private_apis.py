@@ -85,6 +85,12 @@ def test_work_is_registered_before_threads_end(monkeypatch: pytest.MonkeyPatch) 
     assert registered == [print]
 
 
+def test_a_condition_shows_its_lock() -> None:
+    lock = threading.Lock()
+    assert private.lock_of(threading.Condition(lock)) is lock
+    assert private.lock_of(threading.Condition.__new__(threading.Condition)) is None
+
+
 def test_a_thread_shows_the_function_that_it_runs() -> None:
     assert private.target_of(threading.Thread(target=print)) is print
     assert private.target_of(SimpleNamespace()) is None

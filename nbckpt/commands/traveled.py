@@ -41,7 +41,7 @@ class Traveled(Result):
     def page(self) -> Page:
         """See `Result.page`."""
         arrived, manifest = self.arrived, self.arrived.manifest
-        notes = [*self._unseen(), *self._reran(), *self._not_kept(), *arrived.places]
+        notes = [*self._unseen(), *self._beside(), *self._reran(), *self._not_kept(), *arrived.places]
         if not (notes or arrived.changes):
             notes.append("All variables were equal already.")
         cell = manifest.provenance.get("cell")
@@ -67,6 +67,19 @@ class Traveled(Result):
         return [
             f"{short(', '.join(names), 100)} had changed since the last point. That was the first step back."
         ]
+
+    def _beside(self) -> list[str]:
+        """Return notes about variables that changed without a cell."""
+        arrived, notes = self.arrived, []
+        if names := [name for name in arrived.beside if name not in NAMES]:
+            notes.append(f"{short(', '.join(names), 100)} had changed without a cell, and went back too.")
+        if arrived.left:
+            are = "stays as it is" if len(arrived.left) == 1 else "stay as they are"
+            notes.append(
+                f"{short(', '.join(arrived.left), 100)} {are}: no cell changed that, and a thread runs. "
+                f"%ckpt checkout {arrived.manifest.id[:SHORT]} takes that back too."
+            )
+        return notes
 
     def _reran(self) -> list[str]:
         """Return what ran again, and what came of it."""

@@ -149,6 +149,8 @@ class History(Result):
 
 def _cell(point: Point) -> Cell:
     missed = f" and {count(point.missed, 'cell')} before" if point.missed else ""
+    if point.is_beside:
+        return Cell("no cell", "A thread changed this, for example. It belongs to the step before.")
     return Cell((f"[{point.cell}]" if point.cell is not None else "-") + missed, point.source[:500])
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import array
 import ctypes
 import sys
-import threading
 import types
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -119,23 +118,6 @@ def contents_of(cell: types.CellType) -> tuple[Any, ...]:
         return (cell.cell_contents,)
     except ValueError:
         return ()
-
-
-# Locks. A lock that nobody holds can be replaced by a new one.
-
-
-def reduce_lock(lock: Any) -> Any:
-    """Reduce a free lock to a new one. A lock that is held cannot be saved."""
-    if lock.locked():
-        raise TypeError("a lock that is held cannot be saved")
-    return threading.Lock, ()
-
-
-def reduce_rlock(lock: Any) -> Any:
-    """Reduce a free re-entrant lock to a new one."""
-    if "owner=0 " not in repr(lock):
-        raise TypeError("a lock that is held cannot be saved")
-    return threading.RLock, ()
 
 
 # Views of memory.

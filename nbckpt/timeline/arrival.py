@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from sys import modules
 from typing import Any
@@ -13,6 +13,7 @@ from nbckpt.core.manifest import Manifest
 from nbckpt.core.packs.reader import Reader
 from nbckpt.core.values.classes import Classes
 from nbckpt.core.values.loading import Failure, load_values
+from nbckpt.core.values.locks import Revival, revived
 from nbckpt.core.values.variables import Print
 from nbckpt.states.snapshot import is_state
 from nbckpt.timeline.held import UNHELD, Held, ids_of
@@ -36,6 +37,8 @@ class Arrived:
         missing: The variables that the checkpoint could not hold, and that are not bound.
         held: The namespace now.
         unseen: What had changed since the last point, by an undo: that change was undone as the first step.
+        beside: What had changed since the last point without a cell, before an undo. It went back too.
+        left: What stays as it is, because it changed without a cell and a thread runs.
         places: What became of the working directory and of the environment variables.
     """
 
@@ -46,6 +49,8 @@ class Arrived:
     missing: tuple[str, ...]
     held: Held
     unseen: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
     places: tuple[str, ...] = ()
 
 
@@ -57,6 +62,7 @@ def arrive(
     namespace: dict[str, Any],
     variables: Mapping[str, Any],
     kept: Mapping[str, Any],
+    left: Collection[str] = (),
 ) -> Arrived:
     """Bind, replace and remove variables until the namespace equals *target*.
 
@@ -72,18 +78,23 @@ def arrive(
         namespace: The namespace.
         variables: The user's variables in it.
         kept: The objects of that time that are still there, of variables that the checkpoint could not hold.
+        left: Variables that stay as they are, unless they share objects with others.
     """
     there = Held(target, {}, {})
+    stay_so = _apart(left, variables, there, here)
     differ = _differing(there, here, read)
+    stayed = stay_so.intersection(differ) | (stay_so - there.values.keys())
+    differ = [name for name in differ if name not in stayed]
     patches = plan(differ, there, here, read, namespace)
     patched = {name: "changed" for mates in patches for name in mates}
     replaced = [name for name in differ if name not in patched]
-    loaded, failed = _load(target, read(target), namespace, replaced, prints)
+    loaded, failed, revival = _load(target, read(target), namespace, replaced, prints)
     settings = {name: loaded.pop(name) for name in environment.NAMES & loaded.keys()}
     unheld = {skipped.name for skipped in target.skipped}
-    gone = [name for name in variables if name not in there.values and name not in unheld]
+    gone = [name for name in variables if name not in there.values and name not in unheld | stayed]
     former = {id(figure): figure for figure in _figures(variables.values())}
     apply(patches.values())
+    revival.settle()
     changes = patched | Binder().bind(
         {**loaded, **kept, **dict.fromkeys(gone, GONE)},
         settings,
@@ -94,21 +105,47 @@ def arrive(
     changes = {name: change for name, change in changes.items() if change != "same"}
     bound = {name: namespace[name] for name in {*variables, *loaded, *kept} if name in namespace}
     _close(former, bound.values())
-    lost = (unheld - kept.keys()).union(*(failure.names for failure in failed)) & bound.keys()
-    ids = ids_of(bound) | dict.fromkeys(lost, UNHELD)
+    lost = (unheld - kept.keys()).union(stayed, *(failure.names for failure in failed)) & bound.keys()
     # What could not be brought back may have shared objects with what was replaced.
     known = {name: _patched_print(name, there, here) for name in patched if len(there.mates[name]) == 1}
     new = loaded | {name: bound[name] for name in lost | (patched.keys() - known.keys())}
-    stay = {
+    same = {
         name: known for name, known in here.prints.items() if name in bound.keys() - new.keys() - kept.keys()
     }
+    held = _held(target, ids_of(bound) | dict.fromkeys(lost, UNHELD), new, same | known, here, prints)
+    unheld_names, missing = (tuple(sorted(names)) for names in _split(unheld - kept.keys(), bound))
+    return Arrived(target, changes, tuple(failed), unheld_names, missing, held, left=tuple(sorted(stayed)))
+
+
+def _held(
+    target: Manifest,
+    ids: Mapping[str, int],
+    new: Mapping[str, Any],
+    same: dict[str, Print],
+    here: Held,
+    prints: TakePrints,
+) -> Held:
+    """Return the namespace after the arrival. The fingerprints of *new* values are taken."""
     states = environment.read_states()
-    stay |= known | _same_states(states, here)
-    taken = prints(new | {name: state for name, state in states.items() if name not in stay})
-    held = Held(target, ids, {**stay, **taken}, states)
-    elsewhere = unheld - kept.keys()
-    unheld_names, missing = sorted(elsewhere & bound.keys()), sorted(elsewhere - bound.keys())
-    return Arrived(target, changes, tuple(failed), tuple(unheld_names), tuple(missing), held)
+    same |= _same_states(states, here)
+    taken = prints({**new, **{name: state for name, state in states.items() if name not in same}})
+    return Held(target, ids, {**same, **taken}, states)
+
+
+def _split(names: set[str], bound: Mapping[str, Any]) -> tuple[set[str], set[str]]:
+    return names & bound.keys(), names - bound.keys()
+
+
+def _apart(left: Collection[str], variables: Mapping[str, Any], there: Held, here: Held) -> set[str]:
+    """Return those of these variables that share objects only with each other and with unchanged ones."""
+    names = {*left} & variables.keys() - environment.NAMES
+    same = {
+        name
+        for name, value in there.values.items()
+        if name in here.values and here.values[name].digest == value.digest
+    }
+    mates = {name: {name, *here.mates.get(name, ()), *there.mates.get(name, ())} for name in names}
+    return set[str]().union(*(group for group in mates.values() if group <= names | same))
 
 
 def _same_states(states: Mapping[str, Any], here: Held) -> dict[str, Print]:
@@ -139,15 +176,19 @@ def _close(former: Mapping[int, Any], values: Iterable[Any]) -> None:
 
 def _load(
     target: Manifest, reader: Reader, namespace: dict[str, Any], names: list[str], prints: TakePrints
-) -> tuple[dict[str, Any], list[Failure]]:
-    """Load values. Instances keep their live classes, so classes that changed get their old attributes."""
-    loaded, failed = load_values(target, reader, names, namespace, classes=Classes("live", namespace))
-    classes = {name: value for name, value in loaded.items() if isinstance(value, type)}
-    saved = {value.name: value.digest for value in target.values}
-    marks = prints(classes)  # without a class that cannot be pickled now
-    if any(name not in marks or marks[name].digest != saved[name] for name in classes):
-        return load_values(target, reader, names, namespace, classes=Classes("same", namespace))
-    return loaded, failed
+) -> tuple[dict[str, Any], list[Failure], Revival]:
+    """Load values. Instances keep their live classes, so classes that changed get their old attributes.
+
+    What threads wait on is the live object, whose state is settled by the returned `Revival`.
+    """
+    with revived() as revival:
+        loaded, failed = load_values(target, reader, names, namespace, classes=Classes("live", namespace))
+        classes = {name: value for name, value in loaded.items() if isinstance(value, type)}
+        saved = {value.name: value.digest for value in target.values}
+        marks = prints(classes)  # without a class that cannot be pickled now
+        if any(name not in marks or marks[name].digest != saved[name] for name in classes):
+            loaded, failed = load_values(target, reader, names, namespace, classes=Classes("same", namespace))
+    return loaded, failed, revival
 
 
 def _differing(there: Held, here: Held, read: Callable[[Manifest], Reader]) -> list[str]:

@@ -15,11 +15,13 @@ from functools import partial
 from typing import Any
 
 from nbckpt.cells.analysis import Touched
+from nbckpt.core import environment
 from nbckpt.core.gc import collect
 from nbckpt.core.history import History, VanishedError
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.packs.pools import others_run, starts
 from nbckpt.core.trash import discard
+from nbckpt.core.values.locks import give_tokens
 from nbckpt.errors import NbckptError, NotFoundError
 from nbckpt.timeline.points import Points
 from nbckpt.timeline.rescue import Rescue
@@ -81,6 +83,8 @@ class Auto:
         self._clock = clock
         self._points = Points(timeline.history)
         self._touched = self._running = _NO_NAMES
+        self._named = _NO_NAMES
+        self._ways = 0
         self._spent = _Spent()
         self._dropped = 0
         self._is_told = False
@@ -95,11 +99,14 @@ class Auto:
         self.timeline.record(origin)
         self.limits = limits
         self._rescue.begin()
-        self._touched, self.missed, self._is_told = _NO_NAMES, 0, False
+        give_tokens(are_given=True)
+        self._touched = self._named = _NO_NAMES
+        self.missed, self._is_told = 0, False
 
     def turn_off(self) -> None:
         """Make no more points. Those that were made stay, and so does the one in the background."""
         self.limits = None
+        give_tokens(are_given=False)
         self._rescue.end()
         self.wait()
 
@@ -109,6 +116,7 @@ class Auto:
         Wait while the point in the background needs memory that the cell can touch. An interrupt drops it.
         """
         self._is_running, self._running = True, touched
+        self._ways = self.timeline.ways
         try:
             self.timeline.make_way(touched)
         except KeyboardInterrupt:
@@ -119,8 +127,8 @@ class Auto:
         """Return the timeline for a way, after a point of the cells that have none yet."""
         self.wait()
         if self.limits is not None and self.missed:
-            self.timeline.record(self._last, missed=self.missed - 1)
-            self._touched, self.missed = _NO_NAMES, 0
+            self.timeline.record(self._last, missed=self.missed - 1, named=self._names())
+            self._touched, self._named, self.missed = _NO_NAMES, _NO_NAMES, 0
         return self.timeline
 
     def settle(self, seconds: float | None = None) -> bool:
@@ -197,6 +205,7 @@ class Auto:
         """
         assert self.limits is not None  # it is on
         self._is_running, self._running = False, _NO_NAMES
+        self._name(touched)
         if others_run():
             touched |= Touched(frozenset(), "another thread runs")
         self._touched |= touched
@@ -213,11 +222,26 @@ class Auto:
             self._spent.spend(self._clock() - began)
             self._rescue.point_is_made()
 
+    def _name(self, touched: Touched) -> None:
+        """Note what the code of a cell names, if that tells its changes from others. See decision 0106."""
+        is_way = self.timeline.ways != self._ways
+        self.timeline.is_way_last = is_way
+        if is_way:
+            self._named |= Touched(touched.names)
+        elif others_run():  # code does not name the states of libraries
+            self._named |= touched | Touched(environment.NAMES)
+        else:
+            self._named |= Touched(frozenset(), "every change counts as its own")
+
+    def _names(self) -> frozenset[str] | None:
+        """Return the names that the cells since the last point can have touched; None for all."""
+        return None if self._named.everything else self._named.names
+
     def _begin_point(self, limits: Limits, origin: Mapping[str, Any]) -> None:
         names = None if self._touched.everything else self._touched.names
         drop_old = partial(self._drop_old, limits, self.timeline.needed())
-        self.timeline.begin(origin, names, missed=self.missed - 1, then=drop_old)
-        self._touched, self.missed, self._given = _NO_NAMES, 0, self.missed
+        self.timeline.begin(origin, names, missed=self.missed - 1, named=self._names(), then=drop_old)
+        self._touched, self._named, self.missed, self._given = _NO_NAMES, _NO_NAMES, 0, self.missed
 
     def _drop_old(self, limits: Limits, needed: set[str], made: Manifest) -> None:
         """Remove the points of this notebook beyond the limits. `gc` frees their space."""

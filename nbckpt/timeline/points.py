@@ -29,6 +29,7 @@ class Point:
         changed: The variables that changed.
         removed: The variables that were deleted.
         missed: The number of cells before this one whose changes it also holds.
+        beside: The variables among the changed and removed that no cell's code names.
         new_bytes: The bytes that it added to the store.
         size: The bytes that it holds.
         name: Its name and version, if it is a checkpoint with a name.
@@ -46,11 +47,17 @@ class Point:
     changed: tuple[str, ...]
     removed: tuple[str, ...]
     missed: int
+    beside: tuple[str, ...]
     new_bytes: int
     size: int
     name: str = ""
     seconds: float | None = None
     error: str = ""
+
+    @property
+    def is_beside(self) -> bool:
+        """Whether no cell made its changes."""
+        return bool(self.beside) and {*self.beside} >= {*self.changed, *self.removed}
 
     @classmethod
     def of(cls, manifest: Manifest) -> Point:
@@ -70,11 +77,25 @@ class Point:
             _names(own.get("changed")),
             _names(own.get("removed")),
             missed if isinstance(missed, int) else 0,
+            _names(own.get("beside")),
             new if isinstance(new, int) else 0,
             manifest.size(),
             seconds=float(seconds) if isinstance(seconds, (int, float)) else None,
             error=str(cell.get("error", "")),
         )
+
+
+def changes_of(manifest: Manifest) -> tuple[set[str], set[str]]:
+    """Return the names that the cells of a point changed or removed, and those that something else did."""
+    own = _dict(manifest.provenance.get(POINT))
+    beside = {*_names(own.get("beside"))}
+    return {*_names(own.get("changed")), *_names(own.get("removed"))} - beside, beside
+
+
+def is_beside(manifest: Manifest) -> bool:
+    """Tell whether no cell made the changes of a point, so that it is not a step of its own for `undo`."""
+    cells, beside = changes_of(manifest)
+    return bool(beside) and not cells
 
 
 def _dict(value: Any) -> Mapping[str, Any]:

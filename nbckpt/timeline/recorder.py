@@ -27,6 +27,7 @@ from nbckpt.timeline.held import Held
 from nbckpt.timeline.memory import Watch
 from nbckpt.timeline.pending import DroppedError, Pending
 from nbckpt.timeline.places import Places
+from nbckpt.timeline.points import is_beside
 from nbckpt.timeline.recipes import Recipe, Recipes
 from nbckpt.timeline.step import Step
 from nbckpt.tracker import Tracker
@@ -76,7 +77,12 @@ class Recorder:
         self.recipes.note(origin, touched, self.here.manifest.id if self.here else "")
 
     def record(
-        self, origin: Mapping[str, Any], touched: Container[str] | None = None, *, missed: int = 0
+        self,
+        origin: Mapping[str, Any],
+        touched: Container[str] | None = None,
+        *,
+        missed: int = 0,
+        named: Container[str] | None = None,
     ) -> Step | None:
         """Make a point of the namespace, a child of the last one. Return None if nothing changed.
 
@@ -87,9 +93,10 @@ class Recorder:
             origin: The cell and the notebook.
             touched: The names that the cell's code can have touched; None for every variable.
             missed: The number of cells since the last point, apart from this one.
+            named: See `Step`.
         """
         self.settle()
-        step = self._step(origin, touched, missed)
+        step = self._step(origin, touched, missed, named)
         made = self._publish(step) if self._is_first else self._write(step)
         return step if self._take_over(step, made) else None
 
@@ -99,6 +106,7 @@ class Recorder:
         touched: Container[str] | None = None,
         *,
         missed: int = 0,
+        named: Container[str] | None = None,
         then: Callable[[Manifest], object] = lambda _: None,
     ) -> None:
         """Make a point as `record` does, but write it in the background; see docs/decisions/0099.
@@ -109,13 +117,14 @@ class Recorder:
             origin: The cell and the notebook.
             touched: The names that the cell's code can have touched; None for every variable.
             missed: The number of cells since the last point, apart from this one.
+            named: See `Step`.
             then: Called in the background with the point, also if it is the last one.
         """
         self.settle()
         if self._is_first:
-            self.record(origin, touched, missed=missed)
+            self.record(origin, touched, missed=missed, named=named)
             return
-        step = self._step(origin, touched, missed)
+        step = self._step(origin, touched, missed, named)
         packer = self._taken(step)
         if packer is None:
             self._take_over(step, self._present())
@@ -237,21 +246,27 @@ class Recorder:
             may_change = touched.everything or pending.step.looked_at & {*touched.names}
             self.settle(None if may_change else _PATIENCE_S)
 
-    def _step(self, origin: Mapping[str, Any], touched: Container[str] | None, missed: int) -> Step:
+    def _step(
+        self,
+        origin: Mapping[str, Any],
+        touched: Container[str] | None,
+        missed: int,
+        named: Container[str] | None,
+    ) -> Step:
         """Return the step to the next point, which does not look yet."""
         here, variables = self.here, self._variables()
         apart: dict[str, Any] = {}
         looked_at = {*variables}
         if here is not None:
             glance = self._watch.look(variables, here.prints)
-            named = looked_at if touched is None else {name for name in variables if name in touched}
-            looked_at = here.may_differ(variables, named | glance.written | self._unsaved)
+            first = looked_at if touched is None else {name for name in variables if name in touched}
+            looked_at = here.may_differ(variables, first | glance.written | self._unsaved)
             proven = glance.proven
             apart = here.alone({name: proven[name] for name in proven.keys() - self._unsaved})
             self._unsaved = looked_at = looked_at - apart.keys()
             self._watch.keep(glance)  # last: what it found is in `_unsaved`, also after an interrupt
         origin = self._with_notebook(origin)
-        step = Step(here, variables, self._namespace, looked_at, origin, missed, self.recipes, apart)
+        step = Step(here, variables, self._namespace, looked_at, origin, missed, self.recipes, apart, named)
         step.place = self._places.look()
         return step
 
@@ -262,9 +277,10 @@ class Recorder:
         self._places.keep(made.id, step.place)
         self.recipes.settle(step.recipes)
         self._unsaved, self.trouble = set(), None
-        if is_new:
+        if is_new and not is_beside(made):
             self._undone.clear()
             self._removed.clear()
+        if is_new:
             self._tracker.before = made
             self._chain.keep(made)
         return is_new

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -38,10 +38,13 @@ class Step:
         recipes: The recipes of what no point can hold.
         apart: Arrays that are proven to be as the last point holds them, and that nothing shared then. If a
             variable that is looked at shares one of them now, that one is looked at too.
+        named: The names that the cells' own code can have touched, if something else may have changed
+            variables too; None if every change counts as the cells'.
 
     Attributes:
         changed: The names that are new, or whose values or what they share changed. Complete after `finish`.
         removed: The names that are gone.
+        beside: Those of both that no cell's code can have touched: a thread changed them, for example.
         recipes: The recipes of the variables that the point cannot hold. Complete after `take`.
         looked_at: The variables to look at.
         place: The working directory and the environment variables of the step.
@@ -57,10 +60,11 @@ class Step:
         missed: int = 0,
         recipes: Recipes | None = None,
         apart: Mapping[str, Any] = MappingProxyType({}),
+        named: Container[str] | None = None,
     ) -> None:
         self._before, self._variables, self._namespace = before or _NOTHING, variables, namespace
         self.looked_at, self._origin, self._missed = looked_at, origin, missed
-        self._apart = apart
+        self._apart, self._named = apart, named
         self.place = Place()
         self._states: dict[str, Any] = {}
         self._same_states: set[str] = set()
@@ -72,6 +76,7 @@ class Step:
         self.recipes: dict[str, Recipe] = {}
         self.changed: tuple[str, ...] = ()
         self.removed = tuple(sorted(self._before.ids.keys() - variables.keys()))
+        self.beside: tuple[str, ...] = ()
 
     def write(self, packer: Packer, reader: Reader) -> Manifest:
         """Write what changed, and return the manifest of the whole namespace; the last one if nothing did.
@@ -134,7 +139,7 @@ class Step:
                 "packages": environment.packages(),
                 "new_bytes": packer.new_bytes,
                 **self._origin,
-                POINT: {"changed": [*self.changed], "removed": [*self.removed], "missed": self._missed},
+                POINT: self._facts(),
                 **facts(self.recipes),
             },
             inline=packer.inline,
@@ -200,8 +205,24 @@ class Step:
         former = self._known.live
         lost = {name for name in skipped if name in before or self.recipes[name] != former.get(name)}
         self.changed = tuple(sorted(own | lost))
+        self.beside = self._not_named()
         # The last point does not hold these. That alone makes no new point, or redo would end after an undo.
         return written | (self._before.unheld & self._prints.keys())
+
+    def _not_named(self) -> tuple[str, ...]:
+        """Return the changed and removed names that share nothing with what the cells' code names."""
+        named = self._named
+        if named is None:
+            return ()
+        before, now = self._before.mates, self._prints
+        mates = {name: {name, *before.get(name, ())} for name in (*self.changed, *self.removed)}
+        for name in mates.keys() & now.keys():
+            mates[name] |= now[name].mates
+        return tuple(name for name in mates if not any(mate in named for mate in mates[name]))
+
+    def _facts(self) -> dict[str, Any]:
+        beside = {"beside": [*self.beside]} if self.beside else {}
+        return {"changed": [*self.changed], "removed": [*self.removed], "missed": self._missed, **beside}
 
     def _cook(self, skipped: set[str]) -> None:
         """Note the recipes of the variables that the point cannot hold."""

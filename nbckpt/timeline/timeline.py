@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Collection, Container, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 from nbckpt.core import environment
 from nbckpt.core.manifest import Manifest
+from nbckpt.core.packs.pools import others_run
 from nbckpt.core.packs.reader import Reader
 from nbckpt.core.packs.writer import Packer
 from nbckpt.core.references import SHORT
@@ -17,6 +18,7 @@ from nbckpt.core.values.variables import Print, capture
 from nbckpt.errors import NotFoundError, UsageError
 from nbckpt.timeline.arrival import Arrived, arrive
 from nbckpt.timeline.held import Held, ids_of
+from nbckpt.timeline.points import changes_of, is_beside
 from nbckpt.timeline.recipes import Cell, Recipe, plan, recipes_of
 from nbckpt.timeline.recorder import Recorder
 from nbckpt.timeline.step import Step
@@ -41,8 +43,36 @@ class Rerun:
     error: str
 
 
+class Path:
+    """The points that a step passes.
+
+    Attributes:
+        is_known: Whether the changes between the points are known: no point is another branch's.
+    """
+
+    def __init__(self) -> None:
+        self.is_known = True
+        self._cells: set[str] = set()
+        self._beside: set[str] = set()
+
+    def add(self, point: Manifest) -> None:
+        """Add the changes of a point."""
+        cells, beside = changes_of(point)
+        self._cells |= cells
+        self._beside |= beside
+
+    def left(self) -> set[str]:
+        """Return what stays as it is: what changed without a cell, while a thread runs that may go on."""
+        return self._beside - self._cells if self.is_known and others_run() else set()
+
+
 class Timeline(Recorder):
-    """The points of one namespace in one store, and the ways between them; see `Recorder`."""
+    """The points of one namespace in one store, and the ways between them; see `Recorder`.
+
+    Attributes:
+        is_way_last: Whether no cell ran since the last way.
+        ways: The number of ways that were gone.
+    """
 
     def __init__(
         self, tracker: Tracker, namespace: dict[str, Any], hidden: Callable[[], Container[str]]
@@ -51,6 +81,8 @@ class Timeline(Recorder):
         self._reruns = False
         self._ways: list[tuple[str, str]] = []  # where a checkout led, and from where
         self._reader = tracker.read(Manifest())
+        self.is_way_last = False
+        self.ways = 0
 
     def unseen(self, saved: Manifest, touched: Container[str]) -> tuple[str, ...]:
         """Return the variables that differ from the last point, by a save, though no code named them.
@@ -71,10 +103,10 @@ class Timeline(Recorder):
         return tuple(sorted(name for name in names if small[name].digest != digests[name]))
 
     def _begin(self, origin: Mapping[str, Any]) -> Step | None:
-        """Make a point of the present namespace before a way."""
+        """Make a point of the present namespace before a way. See docs/decisions/0106."""
         if self._reruns:
             raise UsageError("a cell that runs again because of --rerun cannot go to another point")
-        return self.record(origin)
+        return self.record(origin, named=frozenset() if self.is_way_last or others_run() else None)
 
     def checkout(self, ref: str, origin: Mapping[str, Any], *, trust: bool = False) -> Arrived:
         """Make the namespace equal to a checkpoint, after a point of the present namespace.
@@ -100,15 +132,18 @@ class Timeline(Recorder):
             UsageError: There are fewer points before.
         """
         step = self._begin(origin)
-        passed, target, ways = [], self._here(), [*self._ways]
+        undone, target, ways, path = [], self._here(), [*self._ways], Path()
         for _ in range(steps):
-            passed.append(target.id)
-            target = self._former(target, ways, len(passed) - 1)
+            undone.append(target.id)
+            target = self._former(target, ways, path, len(undone) - 1)
         self._check_trust(target, target.id[:SHORT], trust=False)
-        arrived = self._go(target)
-        self._undone += passed
+        arrived = self._go(target, path.left())
+        self._undone += undone
         self._ways = ways
-        return replace(arrived, unseen=step.changed if step else ())
+        beside = step.beside if step else ()
+        is_step = step is not None and len(beside) < len(step.changed) + len(step.removed)
+        gone_back = tuple(name for name in beside if name not in arrived.left)
+        return replace(arrived, unseen=step.changed if step and is_step else (), beside=gone_back)
 
     def redo(self, steps: int, origin: Mapping[str, Any]) -> Arrived:
         """Go forward again by this number of undone steps.
@@ -125,7 +160,7 @@ class Timeline(Recorder):
             )
         target = self._chain.get(self._undone[-steps]) or self._tracker.manifest(self._undone[-steps])
         ways = self._ways_along([self._here().id, *reversed(self._undone[-steps:])])
-        arrived = self._go(target)
+        arrived = self._go(target, self._path_from(target).left())
         self._ways += ways
         del self._undone[-steps:]
         return arrived
@@ -177,14 +212,17 @@ class Timeline(Recorder):
         equal = tuple(value for value in here.manifest.values if _is_equal(value.name, prints, here))
         return Held(replace(here.manifest, values=equal), ids_of(variables), prints)
 
-    def _go(self, target: Manifest) -> Arrived:
+    def _go(self, target: Manifest, left: Collection[str] = ()) -> Arrived:
         """Make the namespace equal to a checkpoint. Keep the objects that no point holds, for a way back."""
         namespace, recipes, live = self._namespace, recipes_of(target), self._unheld()
         objects = self._removed | live
         kept = {name: objects[name, recipe] for name, recipe in recipes.items() if (name, recipe) in objects}
         for name in self._prints(kept):  # a point can hold it now, for example since its class went back
             del kept[name]
-        arrived = arrive(target, self._held(), self._read, self._prints, namespace, self._variables(), kept)
+        arrived = arrive(
+            target, self._held(), self._read, self._prints, namespace, self._variables(), kept, left
+        )
+        self.is_way_last, self.ways = True, self.ways + 1
         self.here, self._removed = arrived.held, objects
         self._chain.keep(target)
         stay = {name: recipe for (name, recipe), value in live.items() if self._is(name, value)}
@@ -221,19 +259,55 @@ class Timeline(Recorder):
     def _here(self) -> Manifest:
         return self._held().manifest
 
-    def _former(self, present: Manifest, ways: list[tuple[str, str]], passed: int) -> Manifest:
-        """Return the point before *present*, or where the last checkout came from, which is taken off."""
+    def _former(
+        self, present: Manifest, ways: list[tuple[str, str]], path: Path, passed: int = 0
+    ) -> Manifest:
+        """Return the point before the last step to *present*, and add the points of the step to *path*.
+
+        That is where the last checkout came from, which is taken off, or else the parent. What changed
+        without a cell is part of the step before.
+        """
+        parent: Manifest | None = present
+        while parent is not None and is_beside(parent) and not (ways and ways[-1][0] == parent.id):
+            path.add(parent)
+            present, parent = parent, self._chain.get(parent.parent)
+        present = parent or present
         came_from = ways.pop()[1] if ways and ways[-1][0] == present.id else ""
-        former = (came_from and self._chain.get(came_from)) or self._chain.get(present.parent)
+        former = came_from and self._chain.get(came_from)
+        path.is_known = path.is_known and not former
+        path.add(present)
+        former = former or self._chain.get(present.parent if parent is not None else "")
         if former is None:
             was = f"{passed} steps back is" if passed else "this is"
             raise UsageError(f"there is nothing to undo: {was} the first point that is kept")
         return former
 
     def _ways_along(self, ids: list[str]) -> list[tuple[str, str]]:
-        """Return the steps between these points that lead to a point from another one than its parent."""
+        """Return the steps between these points that lead to a point from another one than undo goes to."""
         steps = [(self._chain.get(later), former) for former, later in pairwise(ids)]
-        return [(later.id, former) for later, former in steps if later and later.parent != former]
+        return [(later.id, former) for later, former in steps if later and self._step_to(later) != former]
+
+    def _step_to(self, later: Manifest) -> str:
+        """Return the id of the point before the step that leads to this one from its parents."""
+        point: Manifest | None = later
+        while point is not None and is_beside(point):
+            point = self._chain.get(point.parent)
+        return point.parent if point is not None else ""
+
+    def _path_from(self, target: Manifest) -> Path:
+        """Return the points between the present one and a later one of the same branch."""
+        path, base, point = Path(), self._here(), target
+        while is_beside(base) and (parent := self._chain.get(base.parent)):
+            path.add(base)
+            base = parent
+        while point.id != base.id:
+            path.add(point)
+            former = self._chain.get(point.parent)
+            if former is None:
+                path.is_known = False
+                break
+            point = former
+        return path
 
     def needed(self) -> set[str]:
         """See `Recorder.needed`. Where checkouts came from stays too."""

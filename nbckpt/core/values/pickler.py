@@ -10,7 +10,6 @@ import typing
 from collections.abc import Callable
 from functools import partial
 from sys import modules
-from threading import Lock, RLock
 from typing import Any
 
 from cloudpickle import Pickler as _CloudPickler
@@ -19,7 +18,7 @@ from nbckpt.core import instances, reducers
 from nbckpt.core.instances import reduce_arrow
 from nbckpt.core.reducers import reduce_dtype
 from nbckpt.core.spans import Overlaps, Span
-from nbckpt.core.values import losses
+from nbckpt.core.values import locks, losses
 
 _PLAIN = frozenset({int, float, complex, bool, str, bytes, type(None), tuple})
 
@@ -209,8 +208,7 @@ _REDUCERS: dict[type, _Reduce] = {
     types.FunctionType: Pickler._function,
     types.CellType: Pickler._cell,
     memoryview: Pickler._view,
-    type(Lock()): _alone(reducers.reduce_lock),
-    type(RLock()): _alone(reducers.reduce_rlock),
+    **{kind: _alone(reduce) for kind, reduce in locks.REDUCERS.items()},
     io.TextIOWrapper: _alone(instances.reduce_file),
     type(functools.lru_cache(len)): _alone(instances.reduce_cached),
     typing.NewType: _alone(instances.reduce_new_type),

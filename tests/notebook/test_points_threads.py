@@ -1,0 +1,232 @@
+"""%ckpt auto while threads change variables, or wait on them: undo goes on, and no thread is lost."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from nbckpt.render import Result
+from notebook.conftest import AUTO_ON, Notebook
+
+BUSY = """
+import threading, queue
+log, end = [], threading.Event()
+asked, ticked = threading.Semaphore(0), threading.Semaphore(0)
+def tick(log=log, end=end, asked=asked, ticked=ticked):
+    while asked.acquire(timeout=60) and not end.is_set():
+        log.append(1)
+        ticked.release()
+thread = threading.Thread(target=tick, daemon=True)
+"""
+
+
+@pytest.fixture
+def watched(notebook: Notebook) -> Iterator[Notebook]:
+    notebook.run(AUTO_ON)
+    yield notebook
+    if "asked" in notebook.names:
+        notebook.names["end"].set()
+        notebook.names["asked"].release()
+    for value in list(notebook.names.values()):
+        if isinstance(value, threading.Thread):
+            value.join(60)
+
+
+def notes(result: Result) -> str:
+    return " ".join(result.page().notes)
+
+
+def appends(notebook: Notebook) -> None:
+    """Let the thread change its list once more, without a cell."""
+    names: dict[str, Any] = notebook.names
+    names["asked"].release()
+    assert names["ticked"].acquire(timeout=60)
+
+
+def test_each_undo_goes_back_while_a_thread_changes_a_list(watched: Notebook) -> None:
+    watched.run(BUSY)
+    watched.run("thread.start()")
+    for number in range(4):
+        watched.run(f"x = {number}")
+    log = watched.names["log"]
+    for number in (2, 1, 0):
+        appends(watched)
+        done = watched.run("%ckpt undo")
+        assert watched.names["x"] == number
+        assert done.arrived.unseen == ()
+    watched.run("%ckpt undo")
+    assert "x" not in watched.names
+    assert watched.names["log"] is log, "the thread goes on with the notebook's list"
+    assert "log" in notes(done)
+    for number in range(4):
+        appends(watched)
+        watched.run("%ckpt redo")
+        assert watched.names["x"] == number
+    assert watched.names["log"] is log
+
+
+def test_a_cell_that_reads_does_not_use_up_a_step_of_a_thread(watched: Notebook) -> None:
+    watched.run(BUSY)
+    watched.run("thread.start()")
+    watched.run("x = 1")
+    watched.run("x = 2")
+    for _ in range(3):
+        appends(watched)
+        watched.run("print('looking', x)")
+    watched.run("%ckpt undo")
+    assert watched.names["x"] == 1
+
+
+def test_a_checkout_takes_back_what_a_thread_did(watched: Notebook) -> None:
+    watched.run(BUSY)
+    watched.run("first = watched = 1")
+    watched.run("%ckpt save before")
+    watched.run("thread.start()")
+    appends(watched)
+    watched.run("%ckpt checkout before")
+    assert watched.names["log"] == []
+    watched.run("%ckpt undo")
+    assert watched.names["log"] != []
+
+
+def test_history_tells_what_no_cell_changed(watched: Notebook) -> None:
+    watched.run(BUSY)
+    watched.run("thread.start()")
+    watched.run("x = 1")
+    appends(watched)
+    watched.run("y = 1")
+    appends(watched)
+    watched.run("%ckpt undo")
+    assert "no cell" in str(watched.run("%ckpt history"))
+
+
+def test_a_change_without_a_cell_after_undo_is_no_step(watched: Notebook) -> None:
+    watched.run("log = [0]; x = 0")
+    watched.run("x = 1")
+    watched.run("x = 2")
+    watched.run("%ckpt undo")
+    watched.names["log"].append(1)  # as the callback of a widget
+    done = watched.run("%ckpt undo")
+    assert (watched.names["x"], watched.names["log"]) == (0, [0])
+    assert "log had changed without a cell" in notes(done)
+    watched.names["log"].append(2)
+    watched.run("%ckpt redo")
+    assert watched.names["x"] == 1
+    watched.run("%ckpt redo")
+    assert watched.names["x"] == 2
+
+
+def test_a_change_by_a_callback_alone_is_undone_first(watched: Notebook) -> None:
+    watched.run("log = [0]")
+    watched.run("x = 1")
+    watched.names["log"].append(1)
+    done = watched.run("%ckpt undo")
+    assert (watched.names["x"], watched.names["log"]) == (1, [0])
+    assert "log had changed since the last point" in notes(done)
+
+
+WAITS = {
+    "event": ("made = threading.Event()", "made.wait(60)", "made.set()"),
+    "condition": ("made = threading.Condition()", "with made: made.wait_for(lambda: go, 60)", "made"),
+    "queue": ("made = queue.Queue()", "made.get(timeout=60)", "made.put(1)"),
+    "semaphore": ("made = threading.Semaphore(0)", "made.acquire(timeout=60)", "made.release()"),
+    "lock": ("made = threading.Lock(); _ = made.acquire()", "made.acquire(timeout=60)", "made.release()"),
+    "barrier": ("made = threading.Barrier(2)", "made.wait(60)", "made.wait(60)"),
+    "simple queue": ("made = queue.SimpleQueue()", "made.get(timeout=60)", "made.put(1)"),
+    "in a list": ("made = [threading.Event(), 0]", "made[0].wait(60)", "made[0].set()"),
+}
+WAIT = """
+woken, go, begun = [], [], threading.Event()
+def wait(made=made, woken=woken, go=go, begun=begun):
+    begun.set()
+    {wait}
+    woken.append(1)
+thread = threading.Thread(target=wait, daemon=True)
+thread.start()
+_ = begun.wait(60)
+"""
+
+
+@pytest.mark.parametrize("kind", sorted(WAITS))
+def test_a_waiting_thread_is_woken_after_undo_and_redo(kind: str, watched: Notebook) -> None:
+    make, wait, wake = WAITS[kind]
+    watched.run("import threading, queue")
+    watched.run(make)
+    watched.run("x = 1")
+    watched.run(WAIT.format(wait=wait))
+    made, woken = watched.names["made"], watched.names["woken"]
+    watched.run("x = 2")
+    watched.run("x = 3")
+    watched.run("%ckpt undo 2")
+    watched.run("%ckpt redo")
+    assert watched.names["made"] is made
+    thread = watched.names["thread"]
+    if kind == "condition":
+        watched.names["go"].append(1)
+        with made:
+            made.notify_all()
+    else:
+        watched.run(wake)
+    thread.join(60)
+    assert not thread.is_alive()
+    assert woken == [1]
+
+
+@pytest.mark.parametrize("kind", sorted(WAITS))
+def test_undo_past_the_start_keeps_what_a_thread_waits_on(kind: str, watched: Notebook) -> None:
+    make, wait, _ = WAITS[kind]
+    watched.run("import threading, queue")
+    watched.run(make)
+    watched.run("holder = [made, 0]; x = 1")
+    watched.run(WAIT.format(wait=wait))
+    made, thread = watched.names["made"], watched.names["thread"]
+    part = made[0] if isinstance(made, list) else made
+    watched.run("holder[1] = 5")
+    watched.run("%ckpt undo 2")
+    held = watched.names["holder"][0]
+    assert (held[0] if isinstance(held, list) else held) is part
+    if hasattr(part, "notify_all"):
+        watched.names.get("go", thread._target.__defaults__[2]).append(1)
+        with part:
+            part.notify_all()
+    else:
+        wake = WAITS[kind][2].replace("made[0]", "part").replace("made", "part")
+        exec(wake, {"part": part})
+    thread.join(60)
+    assert not thread.is_alive()
+
+
+def test_the_flag_of_an_event_goes_back_in_place(watched: Notebook) -> None:
+    watched.run("import threading; stop = threading.Event(); held = {'stop': stop}")
+    watched.run("stop.set()")
+    stop = watched.names["stop"]
+    watched.run("%ckpt undo")
+    assert watched.names["stop"] is watched.names["held"]["stop"] is stop
+    assert not stop.is_set()
+    watched.run("%ckpt redo")
+    assert watched.names["stop"] is stop
+    assert stop.is_set()
+
+
+def test_a_load_that_is_no_way_makes_new_locks(watched: Notebook) -> None:
+    watched.run("import threading; stop = threading.Event(); lock = threading.Lock()")
+    watched.run("%ckpt save kept")
+    stop, lock = watched.names["stop"], watched.names["lock"]
+    watched.run("stop.set()")
+    watched.run("%ckpt restore kept")
+    assert stop.is_set()
+    assert watched.names["stop"] is not stop
+    assert watched.names["lock"] is not lock
+    assert not watched.names["stop"].is_set()
+
+
+def test_a_lock_that_nobody_frees_is_not_used_again(watched: Notebook) -> None:
+    watched.run("import threading; lock = threading.Lock(); holder = [lock, 0]")
+    watched.run("holder[1] = 1")
+    watched.run("holder[1] = 2; _ = lock.acquire()")
+    watched.run("%ckpt undo 2")
+    assert not watched.names["lock"].locked()
+    assert watched.names["holder"][0] is watched.names["lock"]
