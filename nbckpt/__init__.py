@@ -47,7 +47,9 @@ if TYPE_CHECKING:
     from nbckpt.trials.engine.experiment import Experiment as Experiment
     from nbckpt.trials.model.space import choice as choice
     from nbckpt.trials.model.space import grid_search as grid_search
+    from nbckpt.trials.model.space import lograndint as lograndint
     from nbckpt.trials.model.space import loguniform as loguniform
+    from nbckpt.trials.model.space import quniform as quniform
     from nbckpt.trials.model.space import randint as randint
     from nbckpt.trials.model.space import sample_from as sample_from
     from nbckpt.trials.model.space import uniform as uniform
@@ -75,7 +77,9 @@ _HOMES = {
     "grid_search": "nbckpt.trials.model.space",
     "choice": "nbckpt.trials.model.space",
     "uniform": "nbckpt.trials.model.space",
+    "lograndint": "nbckpt.trials.model.space",
     "loguniform": "nbckpt.trials.model.space",
+    "quniform": "nbckpt.trials.model.space",
     "randint": "nbckpt.trials.model.space",
     "sample_from": "nbckpt.trials.model.space",
     "Checkpoint": "nbckpt.core.checkpoint",

@@ -32,7 +32,7 @@ FACE = {
         "should_checkpoint",
         "get_context",
     ),
-    *("grid_search", "choice", "uniform", "loguniform", "randint", "sample_from"),
+    *("grid_search", "choice", "uniform", "loguniform", "quniform", "randint", "lograndint", "sample_from"),
     *("Checkpoint", "Tracker", "State", "load_state", "save_all_states", "SyncConfig", "data"),
     *("NbckptError", "UsageError", "NotFoundError"),
 }

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from nbckpt.trials.checkpoints.record import Record as Record
     from nbckpt.trials.comparing import compare as compare
     from nbckpt.trials.engine.experiment import Experiment as Experiment
-    from nbckpt.trials.engine.search import Search as Search
     from nbckpt.trials.engine.upload import SyncerCallback as SyncerCallback
     from nbckpt.trials.executors import Executor as Executor
     from nbckpt.trials.executors import Worker as Worker
@@ -28,7 +27,11 @@ if TYPE_CHECKING:
     from nbckpt.trials.model.trial import Trial as Trial
     from nbckpt.trials.model.view import ExperimentView as ExperimentView
     from nbckpt.trials.schedulers import ASHA as ASHA
+    from nbckpt.trials.schedulers import MedianStopping as MedianStopping
+    from nbckpt.trials.schedulers import OptunaPruner as OptunaPruner
     from nbckpt.trials.schedulers import Scheduler as Scheduler
+    from nbckpt.trials.search import OptunaSampler as OptunaSampler
+    from nbckpt.trials.search import Search as Search
     from nbckpt.trials.training.durable import DurableTrainable as DurableTrainable
     from nbckpt.trials.training.durable import durable as durable
     from nbckpt.trials.training.function import FunctionRunner as FunctionRunner
@@ -42,6 +45,8 @@ if TYPE_CHECKING:
 _HOMES = {
     "ASHA": "nbckpt.trials.schedulers",
     "Decision": "nbckpt.trials.model.decision",
+    "MedianStopping": "nbckpt.trials.schedulers",
+    "OptunaPruner": "nbckpt.trials.schedulers",
     "Scheduler": "nbckpt.trials.schedulers",
     "Annotation": "nbckpt.trials.model.annotation",
     "ExperimentView": "nbckpt.trials.model.view",
@@ -64,7 +69,8 @@ _HOMES = {
     "Catalog": "nbckpt.trials.catalog",
     "NotDurableError": "nbckpt.trials.checkpoints.durable",
     "StatusReporter": "nbckpt.trials.training.reporter",
-    "Search": "nbckpt.trials.engine.search",
+    "OptunaSampler": "nbckpt.trials.search",
+    "Search": "nbckpt.trials.search",
     "StopTrial": "nbckpt.trials.training.session",
     "Trainable": "nbckpt.trials.training.trainable",
     "compare": "nbckpt.trials.comparing",

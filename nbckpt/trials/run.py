@@ -23,9 +23,7 @@ from nbckpt.store.scan import can_be_named, link_outside
 from nbckpt.sync import SyncConfig
 from nbckpt.trials.engine.experiment import Experiment, open_runner
 from nbckpt.trials.engine.fetch import fetch, is_there
-from nbckpt.trials.engine.optuna import open_search
 from nbckpt.trials.engine.runner import Runner
-from nbckpt.trials.engine.search import Search
 from nbckpt.trials.engine.system import check_installed
 from nbckpt.trials.engine.upload import SyncerCallback
 from nbckpt.trials.executors import Executor, open_executor
@@ -41,6 +39,8 @@ from nbckpt.trials.model.stopping import Stop
 from nbckpt.trials.model.trial import Status, Trial, is_held, state_of
 from nbckpt.trials.origin import Origin, Restorable, find_origin, keep_origin
 from nbckpt.trials.schedulers import Scheduler
+from nbckpt.trials.search.base import Search
+from nbckpt.trials.search.sampler import open_search
 from nbckpt.trials.training.function import trainable_class
 from nbckpt.trials.training.trainable import Trainable
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from nbckpt.errors import UsageError
 from nbckpt.trials.model import space as own
 from nbckpt.trials.model.space import choice, grid_search, lograndint, loguniform, randint, uniform
 from nbckpt.trials.model.space import normal as randn
@@ -42,32 +41,24 @@ def _without_spec(func: Callable[[], Any], spec: own.Drawing) -> Any:
 
 def quniform(lower: float, upper: float, q: float) -> own.Rounded:
     """Draw a multiple of *q* from *lower* to *upper*."""
-    return _rounded(uniform(lower, upper), lower, upper, q)
+    return own.quniform(lower, upper, q)
 
 
 def qloguniform(lower: float, upper: float, q: float) -> own.Rounded:
     """Draw a multiple of *q* from *lower* to *upper*; every order of magnitude has the same chance."""
-    return _rounded(loguniform(lower, upper), lower, upper, q)
+    return own.multiples(loguniform(lower, upper), lower, upper, q)
 
 
 def qrandint(lower: int, upper: int, q: int = 1) -> own.Rounded:
     """Draw a multiple of *q* from *lower* to *upper*, both included."""
-    return _rounded(randint(lower, upper + 1), lower, upper, q)
+    return own.multiples(randint(lower, upper + 1), lower, upper, q)
 
 
 def qlograndint(lower: int, upper: int, q: int = 1) -> own.Rounded:
     """Draw a multiple of *q* from *lower* to *upper*; every order of magnitude has the same chance."""
-    return _rounded(lograndint(lower, upper + 1), lower, upper, q)
+    return own.multiples(lograndint(lower, upper + 1), lower, upper, q)
 
 
 def qrandn(mean: float, sd: float, q: float) -> own.Rounded:
     """Draw a normally distributed number, rounded to a multiple of *q*."""
     return own.rounded(randn(mean, sd), q)
-
-
-def _rounded(domain: own.Domain, lower: float, upper: float, q: float) -> own.Rounded:
-    rounded = own.rounded(domain, q)
-    for end in (lower, upper):
-        if abs(round(end / q) * q - end) > abs(q) * 1e-9:
-            raise UsageError(f"{end} is not a multiple of {q}, so a draw could be outside: choose other ends")
-    return rounded

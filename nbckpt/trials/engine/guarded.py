@@ -7,11 +7,11 @@ import threading
 from typing import Any, ClassVar
 
 from nbckpt.errors import StoreError
-from nbckpt.trials.engine.search import Search
 from nbckpt.trials.model.decision import Decision
 from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.model.trial import Status, Trial, is_held, rungs_of, state_of
 from nbckpt.trials.model.view import ExperimentView
+from nbckpt.trials.search.base import Search
 
 _UNSAVED = (
     "trials without a checkpoint cannot be paused: at a rung they go on or stop. Report one when "

@@ -18,7 +18,6 @@ from nbckpt.trials.engine.control import ControlRequest, Owner
 from nbckpt.trials.engine.guarded import SafeScheduler, SafeSearch
 from nbckpt.trials.engine.open_attempt import OpenAttempt
 from nbckpt.trials.engine.run_settings import RunSettings
-from nbckpt.trials.engine.search import Search
 from nbckpt.trials.engine.trial_source import TrialSource
 from nbckpt.trials.engine.upload import callbacks_of
 from nbckpt.trials.executors import Executor, open_executor
@@ -29,6 +28,7 @@ from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.stopping import Stopper
 from nbckpt.trials.model.trial import STOPPED, Status, Trial, is_held
 from nbckpt.trials.model.trust import trust_trials
+from nbckpt.trials.search.base import Search
 from nbckpt.trials.training.function import trainable_class
 from nbckpt.trials.views.metrics import unknown_metrics
 from nbckpt.trials.views.statuses import no_trials, nothing_to_resume

@@ -22,21 +22,28 @@ def configs(space: Mapping[str, Any], num_samples: int, seed: int) -> Iterator[d
 
     The same space and seed give the same configurations. More samples only add configurations at the end.
     """
-    grids = [(path, value) for path, value in _leaves(space) if isinstance(value, Grid)]
-    drawn = [(path, value) for path, value in _drawn(space) if not isinstance(value, SampleFrom)]
-    computed_paths = computed(space)
+    grids = [(path, value) for path, value in leaves(space) if isinstance(value, Grid)]
     source = random.Random(seed)
     for _ in range(num_samples):
         for combination in itertools.product(*(grid.values for _, grid in grids)):
-            config = _copied(space)
-            for (path, _), value in zip(grids, combination, strict=True):
-                _put(config, path, value)
-            for path, domain in drawn:
-                _put(config, path, domain.draw(source))
-            drawing = Drawing(config)
-            for path in computed_paths:
-                reduce(getitem, path, drawing.config)
-            yield config
+            tried = dict(zip((path for path, _ in grids), combination, strict=True))
+            yield complete(space, tried, source)
+
+
+def complete(space: Mapping[str, Any], given: Mapping[Keys, Any], source: random.Random) -> dict[str, Any]:
+    """Return the configuration of a space with the values *given*; the others are drawn or computed."""
+    config = with_values(space, given)
+    for path, domain in domains(space).items():
+        if path not in given and not isinstance(domain, SampleFrom):
+            _put(
+                config,
+                path,
+                source.choice(domain.values) if isinstance(domain, Grid) else domain.draw(source),
+            )
+    drawing = Drawing(config)
+    for path in computed(space):
+        reduce(getitem, path, drawing.config)
+    return config
 
 
 def computed(space: Mapping[str, Any]) -> list[Keys]:
@@ -60,7 +67,7 @@ def with_earlier(
 
 def domains(space: Mapping[str, Any]) -> dict[Keys, Grid | Domain]:
     """Return the values that vary in a space, by the keys that lead to them."""
-    return {path: value for path, value in _leaves(space) if isinstance(value, (Grid, Domain))}
+    return {path: value for path, value in leaves(space) if isinstance(value, (Grid, Domain))}
 
 
 def with_values(space: Mapping[str, Any], values: Mapping[Keys, Any]) -> dict[str, Any]:
@@ -105,7 +112,7 @@ def _at(config: Any, path: Keys) -> Any:
 
 
 def _drawn(space: Mapping[str, Any]) -> Iterator[tuple[Keys, Domain]]:
-    return ((path, value) for path, value in _leaves(space) if isinstance(value, Domain))
+    return ((path, value) for path, value in leaves(space) if isinstance(value, Domain))
 
 
 def _has(config: Mapping[str, Any], path: Keys) -> bool:
@@ -116,11 +123,12 @@ def _has(config: Mapping[str, Any], path: Keys) -> bool:
     return True
 
 
-def _leaves(space: Mapping[str, Any], above: Keys = ()) -> Iterator[tuple[Keys, Any]]:
+def leaves(space: Mapping[str, Any], above: Keys = ()) -> Iterator[tuple[Keys, Any]]:
+    """Yield the values of a space, or of a configuration, with the keys that lead to them."""
     for key, value in space.items():
         path = (*above, key)
         if isinstance(value, dict):
-            yield from _leaves(value, path)
+            yield from leaves(value, path)
         else:
             yield path, value
 

@@ -91,7 +91,7 @@ class Rounded(Domain):
 
     def draw(self, random: random.Random) -> Any:
         """See `Domain.draw`."""
-        return round(self.domain.draw(random) / self.step) * self.step
+        return round_to(self.domain.draw(random), self.step)
 
 
 @dataclass(frozen=True)
@@ -215,6 +215,35 @@ def rounded(domain: Domain, step: float) -> Rounded:
     if not step > 0:
         raise UsageError(f"rounded(…, {step}) needs a positive step")
     return Rounded(domain, step)
+
+
+def quniform(low: float, high: float, step: float) -> Rounded:
+    """Draw a multiple of *step* from *low* to *high*.
+
+    Raises:
+        UsageError: *low* is greater than *high*, *step* is not positive, or an end is not a multiple of it.
+    """
+    return multiples(uniform(low, high), low, high, step)
+
+
+def multiples(domain: Domain, low: float, high: float, step: float) -> Rounded:
+    """Draw a number of *domain*, rounded to a multiple of *step*. No draw is outside *low* and *high*.
+
+    Raises:
+        UsageError: *step* is not positive, or an end is not a multiple of it.
+    """
+    drawn = rounded(domain, step)
+    for end in (low, high):
+        if abs(round_to(end, step) - end) > step * 1e-9:
+            raise UsageError(
+                f"{end} is not a multiple of {step}, so a draw could be outside: choose other ends"
+            )
+    return drawn
+
+
+def round_to(value: float, step: float) -> float:
+    """Return the multiple of *step* that is nearest to a value."""
+    return round(value / step) * step
 
 
 def sample_from(function: Callable[[Drawing], Any]) -> SampleFrom:

@@ -2,5 +2,7 @@
 
 from nbckpt.trials.schedulers.asha import ASHA
 from nbckpt.trials.schedulers.base import Scheduler
+from nbckpt.trials.schedulers.median import MedianStopping
+from nbckpt.trials.schedulers.pruner import OptunaPruner
 
-__all__ = ["ASHA", "Scheduler"]
+__all__ = ["ASHA", "MedianStopping", "OptunaPruner", "Scheduler"]

@@ -8,7 +8,7 @@ from typing import Literal
 
 from nbckpt.errors import UsageError
 from nbckpt.trials.model.decision import Decision
-from nbckpt.trials.model.metrics import ITERATION, lookup
+from nbckpt.trials.model.metrics import ITERATION
 from nbckpt.trials.model.trial import Status, Trial, rungs_of, state_of
 from nbckpt.trials.model.view import ExperimentView
 from nbckpt.trials.schedulers.base import Scheduler
@@ -53,7 +53,7 @@ class ASHA(Scheduler):
         metric: str = "",
         mode: str = "",
     ) -> None:
-        super().__init__(metric, mode)
+        super().__init__(metric, mode, time_attr)
         if grace_period <= 0:
             raise UsageError(f"grace_period={grace_period} is impossible: give a number above 0")
         if max_t is not None and max_t < grace_period:
@@ -63,7 +63,7 @@ class ASHA(Scheduler):
         if rule not in {"promote", "stop"}:
             raise UsageError(f"rule={rule!r} is unknown: use 'promote' or 'stop'")
         self.max_t, self.grace_period, self.reduction_factor = max_t, grace_period, reduction_factor
-        self.rule, self.time_attr = rule, time_attr
+        self.rule = rule
         self._rungs: list[Rung] = []
         self._left: dict[str, int] = {}
         self._step: dict[str, float] = {}
@@ -84,7 +84,7 @@ class ASHA(Scheduler):
 
     def reported(self, trial: Trial) -> Decision | None:
         """See `Scheduler.reported`."""
-        done = self._time(trial)
+        done = self.trained(trial.metrics)
         self._step[trial.id] = done - self._seen.get(trial.id, 0.0) or 1.0
         self._seen[trial.id] = done
         if self.max_t is not None and done >= self.max_t:
@@ -93,13 +93,13 @@ class ASHA(Scheduler):
         if rung < left:
             return None
         for passed in range(left, rung + 1):
-            self._rung(passed).add(trial.id, self.badness(self.value(trial)))
+            self._rung(passed).add(trial.id, self.badness(self.value(trial.metrics)))
         self._leave(trial.id, rung)
         if self.rule == "stop":
             return self._good_enough(trial, rung)
         if self._promotable() == (trial.id, rung):
             return self._go_on(trial, rung)
-        return Decision("pause", self._place(trial.id, rung), rung, self.value(trial))
+        return Decision("pause", self._place(trial.id, rung), rung, self.value(trial.metrics))
 
     def resumed(self, trial: Trial) -> None:
         """See `Scheduler.resumed`."""
@@ -117,7 +117,7 @@ class ASHA(Scheduler):
 
     def wants_checkpoint(self, trial: Trial) -> bool:
         """See `Scheduler.wants_checkpoint`."""
-        upcoming = self._time(trial) + self._step.get(trial.id, 1.0)
+        upcoming = self.trained(trial.metrics) + self._step.get(trial.id, 1.0)
         is_last = self.max_t is not None and upcoming >= self.max_t
         return (
             self.rule == "promote" and not is_last and self._reached(upcoming) >= self._left.get(trial.id, 0)
@@ -153,11 +153,11 @@ class ASHA(Scheduler):
         if self._rungs[rung].rank(trial.id) <= max(self._rungs[rung].places, 1):
             return self._go_on(trial, rung)
         self.ended(trial)
-        return Decision("stop", self._place(trial.id, rung), rung, self.value(trial))
+        return Decision("stop", self._place(trial.id, rung), rung, self.value(trial.metrics))
 
     def _go_on(self, trial: Trial, rung: int) -> Decision:
         self._leave(trial.id, rung + 1)
-        return Decision("continue", self._place(trial.id, rung), rung, self.value(trial))
+        return Decision("continue", self._place(trial.id, rung), rung, self.value(trial.metrics))
 
     def _leave(self, name: str, rungs: int) -> None:
         """Take in that a trial has left the first *rungs* rungs."""
@@ -169,10 +169,6 @@ class ASHA(Scheduler):
         while len(self._rungs) <= at:
             self._rungs.append(Rung(self.reduction_factor))
         return self._rungs[at]
-
-    def _time(self, trial: Trial) -> float:
-        done = lookup(trial.metrics, self.time_attr)
-        return float(done) if isinstance(done, (int, float)) and math.isfinite(done) else 0.0
 
     def _reached(self, done: float) -> int:
         """Return the highest rung that a trial has reached after that much training; -1 for none."""

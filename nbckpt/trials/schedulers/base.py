@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from typing import Any
 
 from nbckpt.errors import UsageError
 from nbckpt.trials.model.decision import Decision
-from nbckpt.trials.model.metrics import lookup
+from nbckpt.trials.model.metrics import ITERATION, lookup
 from nbckpt.trials.model.trial import Trial
 from nbckpt.trials.model.view import ExperimentView
 
@@ -23,12 +24,18 @@ class Scheduler(ABC):
     Args:
         metric: The metric that is compared; by default that of the experiment.
         mode: Whether `min` or `max` of it is best; by default that of the experiment.
+        time_attr: The metric that says how long a trial has trained, which must grow.
+
+    Attributes:
+        metric: The metric that is compared.
+        mode: Whether `min` or `max` of it is best.
+        time_attr: See above.
     """
 
-    def __init__(self, metric: str = "", mode: str = "") -> None:
+    def __init__(self, metric: str = "", mode: str = "", time_attr: str = ITERATION) -> None:
         if mode not in {"", "min", "max"}:
             raise UsageError(f"mode={mode!r} is unknown: use 'min' or 'max'")
-        self._metric, self._mode = metric, mode
+        self.metric, self.mode, self.time_attr = metric, mode, time_attr
 
     def with_metric(self, metric: str, mode: str) -> None:
         """Compare this metric, unless the scheduler has one of its own.
@@ -36,8 +43,8 @@ class Scheduler(ABC):
         Raises:
             UsageError: Neither says which metric to compare, or which of its values is best.
         """
-        self._metric, self._mode = self._metric or metric, self._mode or mode
-        if not (self._metric and self._mode):
+        self.metric, self.mode = self.metric or metric, self.mode or mode
+        if not (self.metric and self.mode):
             raise UsageError(
                 f"which trials are better? {type(self).__name__} needs metric='loss' and mode='min', or "
                 "another metric and 'max'"
@@ -79,14 +86,21 @@ class Scheduler(ABC):
         """Take note that a trial ended, successfully or not, or was stopped."""
         del trial
 
-    def value(self, trial: Trial) -> float | None:
-        """Return the metric of a trial's last report; None if it is not a finite number."""
-        value = lookup(trial.metrics, self._metric)
-        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        return float(value) if is_number and math.isfinite(value) else None
+    def value(self, metrics: Mapping[str, Any]) -> float | None:
+        """Return the metric that is compared, from a report; None if it is not a finite number."""
+        return _finite(lookup(metrics, self.metric))
+
+    def trained(self, metrics: Mapping[str, Any]) -> float:
+        """Return how long a trial has trained, from a report; 0 if the report does not say it."""
+        return _finite(lookup(metrics, self.time_attr)) or 0.0
 
     def badness(self, value: float | None) -> float:
         """Return a value of the metric so that smaller is better; infinite for None."""
         if value is None:
             return math.inf
-        return value if self._mode == "min" else -value
+        return value if self.mode == "min" else -value
+
+
+def _finite(value: Any) -> float | None:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return float(value) if is_number and math.isfinite(value) else None

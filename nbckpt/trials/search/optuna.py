@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from nbckpt._private_apis import optuna_trial_id
 from nbckpt.errors import UsageError
-from nbckpt.trials.engine.search import Search
 from nbckpt.trials.model.drawing import domains, with_values
 from nbckpt.trials.model.metrics import PLAIN, lookup
-from nbckpt.trials.model.space import Choice, Grid, Integer, Uniform
+from nbckpt.trials.model.space import Choice, Grid, Integer, Rounded, Uniform, round_to
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.trial import Status, Trial
 from nbckpt.trials.model.view import ExperimentView
+from nbckpt.trials.search.base import Search
 
 if TYPE_CHECKING:
     from optuna import Study
     from optuna.distributions import BaseDistribution
-    from optuna.trial import TrialState
+    from optuna.trial import FrozenTrial, TrialState
 
 
 class OptunaSearch(Search):
@@ -65,10 +65,11 @@ class OptunaSearch(Search):
 
         self._mark = {"nbckpt.experiment": experiment.name, "nbckpt.created_at": experiment.spec.created_at}
         trials = {trial.id: trial for trial in experiment.trials}
-        for known in self._study.get_trials(deepcopy=False):
-            trial_id = known.user_attrs.get("nbckpt.trial", "")
-            if not self._mark.items() <= known.user_attrs.items():
-                continue
+        met = self._known()
+        for trial in trials.values():
+            if not trial.finished and trial.id not in met:  # as if the study had suggested it
+                self._add(trial, self._states.RUNNING, None)
+        for trial_id, known in self._known().items():
             if known.state.is_finished():
                 self._told[trial_id] = known.state
             elif trial_id in trials and (asked_id := optuna_trial_id(known)) is not None:
@@ -79,6 +80,15 @@ class OptunaSearch(Search):
         for trial in trials.values():
             if trial.finished:
                 self.ended(trial)
+
+    def _known(self) -> dict[str, FrozenTrial]:
+        """Return the study's trials of this experiment, by the names of ours."""
+        listed = self._study.get_trials(deepcopy=False)
+        return {
+            known.user_attrs.get("nbckpt.trial", ""): known
+            for known in listed
+            if self._mark.items() <= known.user_attrs.items()
+        }
 
     def suggest(self, trial_id: str) -> dict[str, Any]:
         """See `Search.suggest`."""
@@ -154,14 +164,18 @@ class _Param:
         path: The keys that lead to the value in a configuration.
         distribution: The distribution that the study draws from.
         choices: The values that a study cannot keep; it draws an index into them instead.
+        step: What the drawn number is rounded to a multiple of; 0 for nothing.
     """
 
     path: tuple[Any, ...]
     distribution: BaseDistribution
     choices: tuple[Any, ...] = ()
+    step: float = 0
 
     def value(self, drawn: Any) -> Any:
         """Return the value in a configuration for the value that the study drew."""
+        if self.step:
+            return round_to(drawn, self.step)
         return self.choices[drawn] if self.choices else drawn
 
     def drawn(self, config: Mapping[str, Any]) -> Any:
@@ -169,12 +183,16 @@ class _Param:
         value: Any = config
         for key in self.path:
             value = value[key]
+        if self.step:  # rounding may have led out of the range
+            return min(max(value, self.distribution.low), self.distribution.high)
         return self.choices.index(value) if self.choices else value
 
 
 def _param(path: tuple[Any, ...], domain: Any) -> _Param:
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
+    if isinstance(domain, Rounded):
+        return replace(_param(path, domain.domain), step=domain.step)
     if isinstance(domain, Uniform):
         return _Param(path, FloatDistribution(domain.low, domain.high, log=domain.log))
     if isinstance(domain, Integer):
@@ -192,30 +210,26 @@ def _check(study: Study, spec: Spec) -> None:
         raise UsageError(
             f"the study has {len(study.directions)} objectives; nbckpt.run takes one with a single direction"
         )
-    if not spec.metric or not spec.mode:
-        raise UsageError("which metric? search=study needs metric='loss' and mode='min', or mode='max'")
+    check_spec(spec)
     direction = study.direction.name.lower()
     if not direction.startswith(spec.mode):
         raise UsageError(
             f"the study is to {direction} and mode={spec.mode!r}: make them agree, with "
             f"optuna.create_study(direction='{spec.mode}imize') or another mode"
         )
-    if not domains(spec.config):
+
+
+def check_spec(spec: Spec) -> None:
+    """Refuse an experiment in which Optuna has nothing to search.
+
+    Raises:
+        UsageError: The message says what is missing.
+    """
+    if not spec.metric or not spec.mode:
+        raise UsageError("which metric? a search needs metric='loss' and mode='min', or mode='max'")
+    for domain in (listed := domains(spec.config)).values():
+        _param((), domain)
+    if not listed:
         raise UsageError(
             "there is nothing to search: give some value as nbckpt.uniform(0, 1), or another range"
         )
-
-
-def open_search(search: Any, spec: Spec) -> Search | None:
-    """Return the search for a user's argument: a `Search`, or an Optuna study.
-
-    Raises:
-        UsageError: The argument is neither, or does not fit the experiment.
-    """
-    if search is None or isinstance(search, Search):
-        return search
-    if hasattr(search, "ask") and hasattr(search, "tell"):
-        return OptunaSearch(search, spec)
-    raise UsageError(
-        f"search={search!r} is not a search: give an Optuna study, or a subclass of nbckpt.trials.Search"
-    )

@@ -1,0 +1,69 @@
+"""Optuna: its samplers and pruners by their names, and studies of our own."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal
+
+from nbckpt.errors import UsageError
+
+if TYPE_CHECKING:
+    from optuna import Study
+
+Kind = Literal["Sampler", "Pruner"]
+
+
+def make(kind: Kind, name: str, options: Mapping[str, Any]) -> Any:
+    """Return a sampler or a pruner of Optuna by its name: `TPESampler`, or `tpe` for short.
+
+    Raises:
+        UsageError: Optuna is not installed or has no such class, or the class refuses the options.
+    """
+    classes = _classes(kind)
+    found = classes.get(_short(name, kind))
+    if found is None:
+        near = difflib.get_close_matches(name.lower(), classes, 1)
+        raise UsageError(
+            f"Optuna has no {kind.lower()} {name!r}. "
+            + (f"Did you mean {near[0]!r}?" if near else f"It has {', '.join(sorted(classes))}")
+        )
+    try:
+        return found(**options)
+    except (TypeError, ValueError, ImportError) as error:
+        raise UsageError(f"cannot make Optuna's {found.__name__}: {error}") from error
+
+
+def has(kind: Kind, name: str) -> bool:
+    """Return whether Optuna is installed and has such a class."""
+    try:
+        return _short(name, kind) in _classes(kind)
+    except UsageError:
+        return False
+
+
+def new_study(mode: str, **parts: Any) -> Study:
+    """Return a study in memory for `min` or `max`, without Optuna's line that says so."""
+    import optuna
+
+    level = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(max(level, optuna.logging.WARNING))
+    try:
+        return optuna.create_study(direction=f"{mode}imize", **parts)
+    finally:
+        optuna.logging.set_verbosity(level)
+
+
+def _classes(kind: Kind) -> dict[str, type]:
+    """Return Optuna's classes of a kind by their short names."""
+    try:
+        module = import_module(f"optuna.{kind.lower()}s")
+    except ImportError:
+        raise UsageError(f"Optuna's {kind.lower()}s need Optuna: pip install 'nbckpt[optuna]'") from None
+    names = [name for name in module.__all__ if name.endswith(kind) and not name.startswith("Base")]
+    return {_short(name, kind): getattr(module, name) for name in names}
+
+
+def _short(name: str, kind: Kind) -> str:
+    return name.lower().removesuffix(kind.lower())

@@ -1,0 +1,135 @@
+"""MedianStopping: it stops trials that are worse than the median of the others."""
+
+from __future__ import annotations
+
+import math
+from array import array
+from bisect import insort
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from nbckpt.errors import UsageError
+from nbckpt.trials.model.decision import Decision
+from nbckpt.trials.model.metrics import ITERATION
+from nbckpt.trials.model.trial import Trial
+from nbckpt.trials.model.view import ExperimentView
+from nbckpt.trials.schedulers.base import Scheduler
+
+_MOST_SKIPPED = 100
+"""How many steps between two reports get the average of the earlier one. A report can claim any time."""
+
+
+class MedianStopping(Scheduler):
+    """The median stopping rule of Google Vizier (Golovin et al. 2017, section 3.2).
+
+    A trial stops if its best value so far is worse than the median of the other trials' averages. The average
+    of a trial is that of all its values up to the same step. The trials that have reached this step count,
+    whether they train, rest or have ended. Nothing is paused, so no checkpoint is needed.
+
+    Args:
+        grace_period: No trial stops before it has trained that long.
+        min_samples: No trial stops before that many others have reached the step.
+        every: How much training makes a step. With seconds as *time_attr*, for example 60.
+        time_attr: The metric that says how long a trial has trained, which must grow.
+        metric: The metric that is compared; by default that of the experiment.
+        mode: Whether `min` or `max` of it is best; by default that of the experiment.
+
+    Raises:
+        UsageError: An argument is impossible.
+    """
+
+    def __init__(
+        self,
+        grace_period: float = 1,
+        min_samples: int = 3,
+        *,
+        every: float = 1,
+        time_attr: str = ITERATION,
+        metric: str = "",
+        mode: str = "",
+    ) -> None:
+        super().__init__(metric, mode, time_attr)
+        if min_samples < 1:
+            raise UsageError(f"min_samples={min_samples} is too few: give 1 or more")
+        if not every > 0:
+            raise UsageError(f"every={every} is impossible: give a number above 0")
+        self.grace_period, self.min_samples, self.every = grace_period, min_samples, every
+        self._courses: dict[str, _Course] = {}
+        self._averages: dict[int, array[float]] = {}
+
+    def setup(self, experiment: ExperimentView) -> None:
+        """See `Scheduler.setup`. The journals tell all earlier reports."""
+        self._courses, self._averages = {}, {}
+        for trial in experiment.trials:
+            for metrics in trial.results:
+                self._take_in(trial.id, metrics)
+
+    def reported(self, trial: Trial) -> Decision | None:
+        """See `Scheduler.reported`."""
+        others = self._take_in(trial.id, trial.metrics)
+        done = self.trained(trial.metrics)
+        if done < self.grace_period or len(others) < self.min_samples:
+            return None
+        best, middle = self._courses[trial.id].best, _median(others)
+        if best <= middle:
+            return None
+        return Decision(
+            "stop",
+            f"the best {self.metric} so far, {self._shown(best)}, is worse than {self._shown(middle)}, "
+            f"the median of {len(others)} other trials at {self.time_attr} {done:g}",
+        )
+
+    def _take_in(self, trial: str, metrics: Mapping[str, Any]) -> Sequence[float]:
+        """Take in a report. Return the sorted averages of the other trials at its step; none if repeated."""
+        course = self._courses.setdefault(trial, _Course())
+        step = int(self.trained(metrics) // self.every)
+        if step <= course.step:
+            return ()
+        others = array("d", self._averages.get(step, ()))
+        for skipped in range(max(course.step + 1, step - _MOST_SKIPPED), step) if course.step >= 0 else ():
+            self._at(skipped, course.average)
+        course.take_in(self.badness(self.value(metrics)))
+        self._at(step, course.average)
+        course.step = step
+        return others
+
+    def _at(self, step: int, average: float) -> None:
+        insort(self._averages.setdefault(step, array("d")), average)
+
+    def _shown(self, badness: float) -> str:
+        return "not a finite number" if badness == math.inf else f"{self.badness(badness):g}"
+
+
+@dataclass(slots=True)
+class _Course:
+    """The values of one trial so far, each so that smaller is better.
+
+    Attributes:
+        step: The last step that it reported.
+        best: Its best value.
+        total: The sum of its values.
+        count: How many there were. Values that are not finite numbers are left out.
+    """
+
+    step: int = -1
+    best: float = math.inf
+    total: float = 0.0
+    count: int = 0
+
+    def take_in(self, badness: float) -> None:
+        if badness < math.inf:
+            self.best = min(self.best, badness)
+            self.total += badness
+            self.count += 1
+
+    @property
+    def average(self) -> float:
+        """The average so far; infinite if there was no number."""
+        return self.total / self.count if self.count else math.inf
+
+
+def _median(values: Sequence[float]) -> float:
+    """Return the median of sorted values."""
+    low, high = values[(len(values) - 1) // 2], values[len(values) // 2]
+    return low if low == high else (low + high) / 2

@@ -1,0 +1,95 @@
+"""OptunaSampler: a sampler of Optuna by its name, with a study that the journals make again."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from typing import Any
+
+from nbckpt.errors import UsageError
+from nbckpt.trials.model import optuna
+from nbckpt.trials.model.spec import Spec
+from nbckpt.trials.model.trial import Trial
+from nbckpt.trials.model.view import ExperimentView
+from nbckpt.trials.search.base import Search
+from nbckpt.trials.search.optuna import OptunaSearch, check_spec
+
+
+class OptunaSampler(Search):
+    """Asks a sampler of Optuna for configurations: `OptunaSampler("tpe", n_startup_trials=5)`.
+
+    It needs no study. When the experiment resumes, in this kernel or in another, the sampler learns of all
+    earlier trials from their journals.
+
+    Args:
+        name: The name of a class of `optuna.samplers`, as `TPESampler`, or `tpe` for short.
+        options: The arguments of this class. By default its seed is that of the experiment.
+
+    Raises:
+        UsageError: Optuna is not installed or has no such sampler, or the sampler refuses the options.
+    """
+
+    def __init__(self, name: str, /, **options: Any) -> None:
+        self.name, self.options = name, options
+        self._search: OptunaSearch | None = None
+        optuna.make("Sampler", name, options)
+
+    def setup(self, experiment: ExperimentView) -> None:
+        """See `Search.setup`."""
+        spec = experiment.spec
+        # Another seed after each restart: with the same one, the sampler would suggest the same again.
+        seed = (spec.seed + len(experiment.trials)) % (1 << 32)
+        unpruned = optuna.make("Pruner", "nop", {})  # a scheduler may prune
+        study = optuna.new_study(spec.mode, sampler=self._sampler(seed), pruner=unpruned)
+        self._search = OptunaSearch(study, spec)
+        self._search.setup(experiment)
+
+    def suggest(self, trial_id: str) -> dict[str, Any] | None:
+        """See `Search.suggest`."""
+        return self._ready().suggest(trial_id)
+
+    def reported(self, trial: Trial) -> str:
+        """See `Search.reported`."""
+        return self._ready().reported(trial)
+
+    def ended(self, trial: Trial) -> None:
+        """See `Search.ended`."""
+        self._ready().ended(trial)
+
+    def _ready(self) -> OptunaSearch:
+        assert self._search is not None  # `setup` came first
+        return self._search
+
+    def _sampler(self, seed: int) -> Any:
+        made = optuna.make("Sampler", self.name, self.options)
+        if "seed" in self.options or "seed" not in inspect.signature(type(made)).parameters:
+            return made
+        return optuna.make("Sampler", self.name, {**self.options, "seed": seed})
+
+
+def open_search(search: Any, spec: Spec) -> Search | None:
+    """Return the search for a user's argument: a sampler's name, an Optuna study, or a `Search`.
+
+    Raises:
+        UsageError: The argument is none of these, or does not fit the experiment.
+    """
+    if search is None:
+        return None
+    if hasattr(search, "ask") and hasattr(search, "tell"):
+        return OptunaSearch(search, spec)
+    if (named := as_sampler(search)) is not None:
+        check_spec(spec)
+        return named
+    if isinstance(search, Search):
+        return search
+    raise UsageError(
+        f"search={search!r} is not a search: give the name of an Optuna sampler, such as 'tpe', an Optuna "
+        "study, or a subclass of nbckpt.trials.Search"
+    )
+
+
+def as_sampler(search: Any) -> OptunaSampler | None:
+    """Return a sampler for a name, or a copy of a sampler; None for any other search."""
+    if isinstance(search, str):
+        return OptunaSampler(search)
+    return copy.deepcopy(search) if isinstance(search, OptunaSampler) else None

@@ -1,0 +1,55 @@
+"""Points: configurations that are tried first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import nbckpt
+from nbckpt.errors import UsageError
+from nbckpt.trials.model.points import drawn
+
+SPACE = {
+    "lr": nbckpt.loguniform(1e-4, 1),
+    "width": nbckpt.randint(1, 9),
+    "opt": {"kind": nbckpt.grid_search(["sgd", "adam"])},
+    "epochs": 3,
+}
+
+
+def test_a_point_gives_values_and_the_others_are_drawn() -> None:
+    first, second = drawn([{"lr": 0.1, "opt": {"kind": "adam"}}, {}], SPACE, seed=1)
+    assert (first["lr"], first["opt"], first["epochs"]) == (0.1, {"kind": "adam"}, 3)
+    assert 1 <= first["width"] < 9
+    assert 1e-4 <= second["lr"] <= 1
+    assert second["opt"]["kind"] in {"sgd", "adam"}
+
+
+def test_points_are_drawn_alike_each_time_and_apart() -> None:
+    points = list(drawn([{}, {}], SPACE, seed=1))
+    assert points == list(drawn([{}, {}], SPACE, seed=1))
+    assert points[0] != points[1]
+    assert points[:1] != list(drawn([{}], SPACE, seed=2))
+
+
+def test_a_computed_value_follows_from_a_point() -> None:
+    space = {"a": nbckpt.randint(0, 9), "b": nbckpt.sample_from(lambda spec: spec.config.a * 2)}
+    assert list(drawn([{"a": 4}], space, seed=1)) == [{"a": 4, "b": 8}]
+
+
+@pytest.mark.parametrize(
+    ("point", "message"),
+    [
+        ({"lrr": 0.1}, "a point gives 'lrr', which does not vary in config. Did you mean 'lr'?"),
+        ({"epochs": 4}, "'epochs', which does not vary in config. These vary: lr, opt/kind, width"),
+        ({"opt": 1}, "a point gives 'opt', which does not vary"),
+        ({"lr": 2}, "lr=2, which Uniform"),
+        ({"width": 9}, "width=9, which Integer"),
+        ({"width": 2.5}, "width=2.5, which Integer"),
+        ({"opt": {"kind": "lion"}}, "opt/kind='lion', which Grid"),
+    ],
+)
+def test_a_point_outside_the_space_is_refused(point: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message.replace("?", r"\?")):
+        list(drawn([point], SPACE, seed=1))
