@@ -7,7 +7,7 @@ import os
 import random
 import re
 import string
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -33,6 +33,7 @@ from nbckpt.trials.home import inside_store
 from nbckpt.trials.model import spec_file
 from nbckpt.trials.model.callback import Callback
 from nbckpt.trials.model.drawing import Keys, canonical, computed, configs, with_earlier, without
+from nbckpt.trials.model.points import drawn, values_of
 from nbckpt.trials.model.retention import RetentionPolicy
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.stopping import Stop
@@ -40,7 +41,7 @@ from nbckpt.trials.model.trial import Status, Trial, is_held, state_of
 from nbckpt.trials.origin import Origin, Restorable, find_origin, keep_origin
 from nbckpt.trials.schedulers import Scheduler
 from nbckpt.trials.search.base import Search
-from nbckpt.trials.search.sampler import open_search
+from nbckpt.trials.search.sampler import as_sampler, open_search
 from nbckpt.trials.training.function import trainable_class
 from nbckpt.trials.training.trainable import Trainable
 
@@ -69,8 +70,9 @@ def run(
     resources_per_trial: Mapping[str, float] | None = None,
     metric: str = "",
     mode: str = "",
-    search: Search | Study | None = None,
+    search: str | Search | Study | None = None,
     scheduler: Scheduler | None = None,
+    points: Iterable[Mapping[str, Any]] = (),
     seed: int | None = None,
     resume: Resume = "auto",
     folder: str | os.PathLike[str] | None = None,
@@ -107,9 +109,12 @@ def run(
         resources_per_trial: The resources that Ray reserves for each trial: `{"CPU": 1, "GPU": 0.5}`.
         metric: The metric that compares trials.
         mode: Whether `min` or `max` of the metric is best.
-        search: Another source of configurations: an Optuna study, or a `Search`. A study is told the last
-            value of the metric that each trial reported, and may end trials early.
+        search: Another source of configurations: the name of an Optuna sampler, such as `tpe`, or
+            `nbckpt.trials.OptunaSampler("tpe", seed=1)`; an Optuna study; or a `Search`. A study is told the
+            last value of the metric that each trial reported, and may end trials early.
         scheduler: What decides which trials go on, as `nbckpt.trials.ASHA(max_t=100)`; by default all do.
+        points: Configurations to try before all others, such as `[{"lr": 0.1}]`. Values that a point leaves
+            out are drawn. They come in addition to *num_samples*, except those that a grid has anyway.
         seed: The random seed for drawing values; by default a random one.
         resume: `auto`, or `must` to refuse a new experiment, or `never` to refuse an existing one.
         folder: Where experiments are kept; by default `experiments` in the store's folder.
@@ -146,6 +151,8 @@ def run(
         provenance=provenance,
         system_metrics=system_metrics,
         scheduler=own(scheduler),
+        search=as_sampler(search),
+        points=tuple(map(dict, points)),
     )
     return _started(spec, folder, name, resume, restore, search, executor, keep_seed=seed is None)
 
@@ -156,7 +163,7 @@ def _started(
     name: str,
     resume: Resume,
     restore: Restorable | None,
-    search: Search | Study | None,
+    search: str | Search | Study | None,
     executor: str | Executor,
     *,
     keep_seed: bool,
@@ -172,7 +179,7 @@ def _started(
     return experiment
 
 
-def _checked(spec: Spec, executor: str | Executor, search: Search | Study | None) -> Search | None:
+def _checked(spec: Spec, executor: str | Executor, search: str | Search | Study | None) -> Search | None:
     """Return the search, after a check of the other arguments."""
     if spec.sync is not None:
         SyncerCallback(config=spec.sync)
@@ -180,6 +187,8 @@ def _checked(spec: Spec, executor: str | Executor, search: Search | Study | None
         check_installed()
     trainable_class(spec.trainable)
     open_executor(executor, spec.resources)
+    for point in spec.points:
+        values_of(point, spec.config)
     return open_search(search, spec)
 
 
@@ -280,13 +289,12 @@ def _make(folder: Path) -> bool:
 
 def _trials(runner: Runner, search: Search | None) -> list[Trial]:
     """Return the trials to run: one for each unfinished configuration, made if it is new."""
-    known = list(runner.trials.values())
-    if search is not None:
-        held = runner.spec.scheduler is not None
-        return [trial for trial in known if not (trial.finished or (held and is_held(trial)))]
-    spec = runner.spec
+    spec, known = runner.spec, list(runner.trials.values())
     paths = computed(spec.config)
-    pairs = list(match(known, configs(spec.config, spec.num_samples, spec.seed), paths))
+    pairs = list(match(known, _wanted(spec, is_searched=search is not None), paths))
+    if search is not None:
+        met = {trial.id for trial, _ in pairs if trial is not None}
+        pairs += [(trial, trial.config) for trial in known if trial.id not in met]
     made = iter(runner.add(*(config for trial, config in pairs if trial is None)))
     trials = []
     for trial, config in pairs:
@@ -296,6 +304,20 @@ def _trials(runner: Runner, search: Search | None) -> list[Trial]:
             state_of(trial).config = with_earlier(config, trial.config, paths)
             trials.append(trial)
     return trials
+
+
+def _wanted(spec: Spec, *, is_searched: bool) -> Iterator[dict[str, Any]]:
+    """Yield the configurations that are known before any trial ran: the points, then the others."""
+    first = list(drawn(spec.points, spec.config, spec.seed))
+    yield from first
+    if is_searched:
+        return
+    tried = Counter(map(canonical, first)) if first else Counter()
+    for config in configs(spec.config, spec.num_samples, spec.seed):
+        if tried and tried[text := canonical(config)]:
+            tried[text] -= 1
+        else:
+            yield config
 
 
 def match(

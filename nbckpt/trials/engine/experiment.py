@@ -303,7 +303,8 @@ class Experiment(Result):  # see docs/decisions/0019
     ) -> Experiment:
         """Resume paused and interrupted trials, each from its last checkpoint. Return at once.
 
-        A search continues too, but only in its own kernel; in another kernel, pass it to `nbckpt.run` again.
+        A search continues too; one that is a study or an object of yours only in its own kernel: in another,
+        pass it to `nbckpt.run` again.
         If another process runs the experiment, that process is asked, as by `pause`.
 
         Args:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Iterable
 from contextlib import nullcontext
@@ -56,6 +57,8 @@ class Runner(TrialSource):
         trials: Iterable[Trial],
         search: Search | None = None,
         executor: str | Executor | None = None,
+        *,
+        alone: bool = False,
     ) -> None:
         """Put *trials* in the line, start to work through it, and continue with the suggestions of *search*.
 
@@ -66,11 +69,16 @@ class Runner(TrialSource):
             trials: The trials to run.
             search: The source of further configurations; by default the search so far.
             executor: Where the trials run; by default where they ran last.
+            alone: Whether only these trials run, unless others run already.
 
         Raises:
             UsageError: The experiment's executor is not available.
         """
+        is_first = not self.pool.workers
         self._prepare(experiment, search, executor)
+        if alone and is_first:
+            self._search.close()
+            self._scheduler.close()
         try:
             self.pool.work(trials, self.spec.max_concurrent)
         finally:
@@ -106,16 +114,22 @@ class Runner(TrialSource):
         """Set up everything that the trials share, unless trials run already."""
         if self.pool.workers:
             return
-        run_settings = self._run_settings(search, executor)
+        self._search = self._find_search() if search is None else SafeSearch(search)
+        run_settings = self._run_settings(executor)
         self.pool.begin(run_settings, self)
-        self._search, self._scheduler = run_settings.search, run_settings.scheduler
+        self._scheduler = run_settings.scheduler
         self._experiment = shutdown.live[self.folder] = experiment
         before_the_end(shutdown.finish_all, first=True)  # before the last syncs
         self._search.setup(experiment)
         self._scheduler.setup(experiment)
         run_settings.callbacks.call("setup", experiment)
 
-    def _run_settings(self, search: Search | None, executor: str | Executor | None) -> RunSettings:
+    def _find_search(self) -> SafeSearch:
+        """Return the search so far. In a new kernel, it is that of the spec."""
+        kept = self.spec.search if self._search.source is None else None
+        return self._search if kept is None else SafeSearch(copy.deepcopy(kept))
+
+    def _run_settings(self, executor: str | Executor | None) -> RunSettings:
         spec, self._executor = self.spec, executor or self._executor
         last = self._executor  # the spec has only the name of an executor of the user's
         executor = last if isinstance(last, Executor) and last.name == spec.executor else spec.executor
@@ -127,7 +141,7 @@ class Runner(TrialSource):
             spec.checkpoint_every,
             spec.max_failures,
             Callbacks(callbacks_of(spec)),
-            self._search if search is None else SafeSearch(search),
+            self._search,
             self,
             spec.sync or SyncConfig(),
             spec.origin,
@@ -248,13 +262,20 @@ class Runner(TrialSource):
         if not name:
             self._search.reopen()
             self._scheduler.reopen()
+        if not name and len(self.trials) < self.spec.num_samples:  # a search that the spec keeps goes on
+            self._load(trust=trust)
+            self._search = self._find_search()
         trials = self.resumable(name, errored=errored)
+        self._load(trust=trust)
+        if trust:
+            trust_trials(self.folder, trials)
+        self.launch(experiment, trials, alone=bool(name))
+
+    def _load(self, *, trust: bool) -> None:
+        """Load the parts of the spec that are code, unless they are here. See `Experiment.resume`."""
         if self.spec.trainable is None:
             self.spec = spec_file.read(self.folder).load(open_signer(), trust=trust)
             self.recall_configs()
-        if trust:
-            trust_trials(self.folder, trials)
-        self.launch(experiment, trials)
 
     def resumable(self, name: str, *, errored: bool, runs_elsewhere: bool = False) -> list[Trial]:
         """Return the trials that `resume` means. None of them runs.

@@ -62,6 +62,6 @@ def settled(decision: Decision, recorder: TrialRecorder) -> Verdict:
         StoreError: The disk failed.
     """
     recorder.decided(decision)
-    if decision.do != "stop":
+    if decision.do not in {"stop", "end"}:
         return GOES_ON
-    return Verdict(ends=True, reason=decision.reason, early=decision.rung is not None)
+    return Verdict(ends=True, reason=decision.reason, early=decision.do == "stop")

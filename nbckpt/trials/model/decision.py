@@ -11,15 +11,14 @@ class Decision:
     """What a trial shall do.
 
     Attributes:
-        do: To continue, to pause until the scheduler lets the trial go on, or to stop for good. `promote`
-            lets a paused trial go on.
+        do: To continue; to pause until the scheduler lets the trial go on; to stop, which gives the trial up;
+            or to end, because it has trained enough. `promote` lets a paused trial go on.
         reason: Why, in a sentence for people.
-        rung: The rung at which this was decided, from 0; None if it was not at a rung. A stop at a rung gives
-            the trial up; any other stop ends it as done.
+        rung: The rung at which this was decided, from 0; None if it was not at a rung.
         value: The metric there; None if it is not a finite number.
     """
 
-    do: Literal["continue", "pause", "stop", "promote"]
+    do: Literal["continue", "pause", "stop", "end", "promote"]
     reason: str
     rung: int | None = None
     value: float | None = None

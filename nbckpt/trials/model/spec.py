@@ -31,6 +31,13 @@ class SchedulerLike(Protocol):
         """See `Scheduler.with_metric`."""
 
 
+class SearchLike(Protocol):
+    """A `Search`, as the spec that keeps it knows it."""
+
+    def suggest(self, trial_id: str) -> dict[str, Any] | None:
+        """See `Search.suggest`."""
+
+
 @dataclass(frozen=True)
 class Spec:
     """The specification of an experiment.
@@ -56,6 +63,8 @@ class Spec:
         provenance: Whether trials keep what is needed to do them again.
         system_metrics: Whether the load of the machine is kept with the results.
         scheduler: What decides which trials go on, a `Scheduler`; None if all go on.
+        search: The `Search` that another process can make again; None if there is none or it cannot.
+        points: The configurations to try first. Each gives some of the values that vary.
     """
 
     trainable: Callable[..., Any] | None
@@ -78,6 +87,8 @@ class Spec:
     provenance: bool = True
     system_metrics: bool = False
     scheduler: SchedulerLike | None = None
+    search: SearchLike | None = None
+    points: tuple[Mapping[str, Any], ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse impossible values."""

@@ -114,6 +114,8 @@ def _packed(spec: Spec, signer: Signer) -> dict[str, Any]:
         "callbacks": spec.callbacks,
         "sync": spec.sync,
         "scheduler": spec.scheduler,
+        "search": spec.search,
+        "points": spec.points,
     }
     file = _Bounded()
     try:

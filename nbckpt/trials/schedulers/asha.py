@@ -88,7 +88,7 @@ class ASHA(Scheduler):
         self._step[trial.id] = done - self._seen.get(trial.id, 0.0) or 1.0
         self._seen[trial.id] = done
         if self.max_t is not None and done >= self.max_t:
-            return Decision("stop", f"{self.time_attr} reached {self.max_t:g}")
+            return Decision("end", f"{self.time_attr} reached {self.max_t:g}")
         rung, left = self._reached(done), self._left.get(trial.id, 0)
         if rung < left:
             return None
