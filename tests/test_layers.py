@@ -29,7 +29,7 @@ LAYERS = [
 ]
 ROOMS = {
     # Of trials/, from the bottom to the top. What is in no room is above all of them.
-    "trials": ["checkpoints", "model", "views training schedulers", "executors", "engine"],
+    "trials": ["checkpoints", "model", "views training schedulers search", "executors", "engine"],
     # Of core/: packs rely on memory, values on packs, and everything else stands on them.
     "core": ["memory", "packs", "values"],
     # Of notebook/: the two panels, which do not know each other.

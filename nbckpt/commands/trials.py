@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from nbckpt.commands import values
 from nbckpt.commands.meaning import is_ref
@@ -49,6 +49,8 @@ def run(
     keep: Number | None = None,
     sync: Annotated[str, Word("URL")] = "",
     every: Number = 0,
+    search: Annotated[str, Word("S")] = "",
+    point: Sequence[Annotated[str, Word("P")]] = (),
     scheduler: Annotated[str, Word("S")] = "",
     restore: Step = "",
     metric: Metric = "",
@@ -75,7 +77,9 @@ def run(
         keep: Keep N checkpoints of each trial; by default all.
         sync: Also upload the trials to URL while they run.
         restore: The checkpoint that the trials start from: a name, t3@10, a path or a URL.
-        scheduler: What decides which trials go on: asha, "asha max_t=27 grace_period=3", or a variable.
+        search: What draws the configurations: a sampler of Optuna, tpe or "tpe seed=1", or a variable.
+        point: Try this configuration first, such as "lr=0.1 width=8"; repeat for several.
+        scheduler: What decides which trials go on: asha, "asha max_t=27 grace_period=3", median, hyperband.
         every: Save a Trainable, or the states of a function, after every N results.
         resume: Whether an experiment of this name must exist, must not exist, or may exist.
         no_provenance: Do not keep the commit, the packages, the machine and the cells.
@@ -94,11 +98,9 @@ def run(
         checkpoint_every=every,
         metric=metric,
         mode=mode,
-        scheduler=values.find_scheduler(scheduler, session.namespace) if scheduler else None,
+        **_choice(session, search, point, scheduler),
         resume=resume,
-        folder=session.library.folder,
-        sync_config=SyncConfig(upload_dir=sync) if sync else None,
-        restore=_origin(session, restore) if restore else None,
+        **_places(session, sync, restore),
         provenance=not no_provenance,
         system_metrics=system_metrics,
     )
@@ -110,6 +112,25 @@ def _space(
 ) -> dict[str, object]:
     grids = {key: grid_search(options) for key, options in values.lists(grid, namespace).items()}
     return values.with_lists(values.assignments(config, namespace), grids)
+
+
+def _choice(session: Session, search: str, points: Sequence[str], scheduler: str) -> dict[str, Any]:
+    """Return what decides which configurations are tried and which trials go on, as `nbckpt.run` takes it."""
+    namespace = session.namespace
+    return {
+        "search": values.find_search(search, namespace) if search else None,
+        "points": [values.assignments(words.split(), namespace) for words in points],
+        "scheduler": values.find_scheduler(scheduler, namespace) if scheduler else None,
+    }
+
+
+def _places(session: Session, sync: str, restore: str) -> dict[str, Any]:
+    """Return where the experiment is kept and what it starts from, as `nbckpt.run` takes it."""
+    return {
+        "folder": session.library.folder,
+        "sync_config": SyncConfig(upload_dir=sync) if sync else None,
+        "restore": _origin(session, restore) if restore else None,
+    }
 
 
 def _origin(session: Session, ref: str) -> Restorable:

@@ -17,11 +17,13 @@ import cloudpickle
 
 from nbckpt.errors import UsageError
 from nbckpt.suggestion import suggestion
-from nbckpt.trials.schedulers import ASHA
+from nbckpt.trials.model import optuna
+from nbckpt.trials.schedulers import ASHA, MedianStopping, OptunaPruner, Scheduler
+from nbckpt.trials.search import OptunaSampler
 
 Namespace = Mapping[str, Any]
 
-SCHEDULERS = {"asha": ASHA}
+SCHEDULERS: dict[str, type[Scheduler]] = {"asha": ASHA, "median": MedianStopping}
 
 
 def assignments(words: Iterable[str], namespace: Namespace | None) -> dict[str, Any]:
@@ -175,11 +177,28 @@ def find_scheduler(text: str, namespace: Namespace | None) -> Any:
     name, *words = text.split()
     if namespace is not None and name in namespace and not words:
         return namespace[name]
-    if name not in SCHEDULERS:
-        raise UsageError(f"the scheduler {name!r} is unknown: use {', '.join(SCHEDULERS)}, or a variable")
     options = assignments(words, namespace)
+    if name not in SCHEDULERS:
+        if optuna.has("Pruner", name):
+            return OptunaPruner(name, **options)
+        raise UsageError(
+            f"the scheduler {name!r} is unknown: use {', '.join(SCHEDULERS)}, the name of an Optuna pruner "
+            "such as hyperband, or a variable"
+        )
     try:
         return SCHEDULERS[name](**options)
     except TypeError as error:
         known = ", ".join(inspect.signature(SCHEDULERS[name]).parameters)
         raise UsageError(f"cannot make the scheduler {text!r}: {error}. Its options: {known}") from None
+
+
+def find_search(text: str, namespace: Namespace | None) -> Any:
+    """Return the search of `--search`: an Optuna sampler's name with options, or a variable of the notebook.
+
+    Raises:
+        UsageError: The sampler or one of its options is unknown, or Optuna is not installed.
+    """
+    name, *words = text.split()
+    if namespace is not None and name in namespace and not words:
+        return namespace[name]
+    return OptunaSampler(name, **assignments(words, namespace))

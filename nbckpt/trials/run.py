@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from itertools import count, product
+from itertools import count, islice, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -32,7 +32,7 @@ from nbckpt.trials.home import experiments_folder as experiments_folder
 from nbckpt.trials.home import inside_store
 from nbckpt.trials.model import spec_file
 from nbckpt.trials.model.callback import Callback
-from nbckpt.trials.model.drawing import Keys, canonical, computed, configs, with_earlier, without
+from nbckpt.trials.model.drawing import Keys, canonical, computed, configs, has_grid, with_earlier, without
 from nbckpt.trials.model.points import drawn, values_of
 from nbckpt.trials.model.retention import RetentionPolicy
 from nbckpt.trials.model.spec import Spec
@@ -114,7 +114,7 @@ def run(
             last value of the metric that each trial reported, and may end trials early.
         scheduler: What decides which trials go on, as `nbckpt.trials.ASHA(max_t=100)`; by default all do.
         points: Configurations to try before all others, such as `[{"lr": 0.1}]`. Values that a point leaves
-            out are drawn. They come in addition to *num_samples*, except those that a grid has anyway.
+            out are drawn. They count as samples; a point that a grid does not have comes in addition to it.
         seed: The random seed for drawing values; by default a random one.
         resume: `auto`, or `must` to refuse a new experiment, or `never` to refuse an existing one.
         folder: Where experiments are kept; by default `experiments` in the store's folder.
@@ -135,18 +135,14 @@ def run(
         StoreError: The disk or the remote storage failed.
     """
     spec = Spec(
-        *(trainable, dict(config or {}), num_samples),
-        _new_seed() if seed is None else seed,
-        stop,
+        *(trainable, dict(config or {}), num_samples, _new_seed() if seed is None else seed, stop),
         max_concurrent or min(_MOST_CONCURRENT, os.cpu_count() or 1),
         max_failures,
         RetentionPolicy(keep_checkpoints) if isinstance(keep_checkpoints, int) else keep_checkpoints,
-        checkpoint_every,
-        checked_callbacks(callbacks),
+        *(checkpoint_every, checked_callbacks(callbacks)),
         executor if isinstance(executor, str) else executor.name,
         dict(resources_per_trial or {}),
-        metric,
-        mode,
+        *(metric, mode),
         sync=sync_config,
         provenance=provenance,
         system_metrics=system_metrics,
@@ -312,8 +308,12 @@ def _wanted(spec: Spec, *, is_searched: bool) -> Iterator[dict[str, Any]]:
     yield from first
     if is_searched:
         return
-    tried = Counter(map(canonical, first)) if first else Counter()
-    for config in configs(spec.config, spec.num_samples, spec.seed):
+    others = configs(spec.config, spec.num_samples, spec.seed)
+    if not has_grid(spec.config):
+        yield from islice(others, max(spec.num_samples - len(first), 0))
+        return
+    tried = Counter(map(canonical, first))
+    for config in others:
         if tried and tried[text := canonical(config)]:
             tried[text] -= 1
         else:

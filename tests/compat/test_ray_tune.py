@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import nbckpt
+from late import library
 from nbckpt import UsageError
 from nbckpt.compat import ray_air as air
 from nbckpt.compat import ray_tune as tune
@@ -56,7 +57,7 @@ def test_every_argument_has_one_meaning_and_is_documented() -> None:
         ({"loggers": [print]}, "use callbacks="),
         ({"progress_reporter": object()}, "show the experiment in a notebook"),
         ({"scheduler": object()}, "scheduler=.* not available here: use ASHAScheduler"),
-        ({"search_alg": "hyperopt"}, "search='hyperopt' is not a search"),
+        ({"search_alg": "hyperopt"}, "Optuna has no sampler 'hyperopt'"),
         ({"resources_per_trial": {"TPU": 1}}, "counts cpu and gpu"),
         ({"num_samples": -1}, "give a number"),
         ({"resume": "PROMPT"}, "resume='PROMPT' is unknown"),
@@ -94,9 +95,43 @@ def test_asha_stops_trials_as_it_does_in_ray(tmp_path: Path) -> None:
     assert [trial.last_result["training_iteration"] for trial in analysis.trials] == [16, 1, 1]
 
 
+def test_the_median_rule_stops_trials_as_it_does_in_ray(tmp_path: Path) -> None:
+    def train(config: dict[str, Any]) -> None:
+        for _ in range(4):
+            tune.report(loss=config["x"])
+
+    rule = schedulers.MedianStoppingRule(
+        "training_iteration", metric="loss", mode="min", grace_period=2, min_samples_required=2
+    )
+    config = {"x": tune.grid_search([0, 1, 2])}
+    analysis = tune.run(train, config=config, scheduler=rule, local_dir=tmp_path, max_concurrent_trials=1)
+    assert [trial.last_result["training_iteration"] for trial in analysis.trials] == [4, 4, 2]
+
+
+def test_optuna_search_draws_and_tries_points_first(tmp_path: Path) -> None:
+    library("optuna", reason="needs Optuna")
+
+    def train(config: dict[str, Any]) -> None:
+        tune.report(loss=config["x"])
+
+    optuna_search = search.OptunaSearch(metric="loss", mode="min", points_to_evaluate=[{"x": 0.5}], seed=1)
+    analysis = tune.run(
+        train,
+        config={"x": tune.quniform(0, 1, 0.125)},
+        search_alg=optuna_search,
+        num_samples=3,
+        local_dir=tmp_path,
+    )
+    assert analysis.trials[0].config == {"x": 0.5}
+    assert len(analysis.trials) == 3
+    with pytest.raises(UsageError, match="as the config of"):
+        search.OptunaSearch({"x": tune.uniform(0, 1)})
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
+        (lambda: schedulers.MedianStoppingRule(hard_stop=False), "hard_stop=False is not available"),
         (
             lambda: tune.TuneConfig(metrics="loss"),
             "TuneConfig has no argument 'metrics'. Did you mean 'metric'",
@@ -108,7 +143,7 @@ def test_asha_stops_trials_as_it_does_in_ray(tmp_path: Path) -> None:
         (lambda: tune.Tuner(count, space={}), r"Tuner\(\) has no argument 'space'"),
         (lambda: tune.Tuner.restore("x", restart_errored=True), "no argument 'restart_errored'"),
         (lambda: schedulers.PB2, "PB2 is not available .* use ASHAScheduler"),
-        (lambda: search.HyperOptSearch, "give search_alg an Optuna study"),
+        (lambda: search.HyperOptSearch, "use OptunaSearch"),
         (lambda: stopper.TrialPlateauStopper, "give stop a dict of metrics"),
         (lambda: tune.CLIReporter, "show the experiment in a notebook"),
         (lambda: air.ScalingConfig, "torchrun"),

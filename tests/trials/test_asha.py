@@ -297,7 +297,7 @@ def test_the_command_makes_a_scheduler() -> None:
     asha = find_scheduler("asha max_t=9 reduction_factor=4", None)
     assert (asha.max_t, asha.reduction_factor) == (9, 4)
     assert find_scheduler("mine", {"mine": asha}) is asha
-    with pytest.raises(UsageError, match="the scheduler 'best' is unknown: use asha, or a variable"):
+    with pytest.raises(UsageError, match="the scheduler 'best' is unknown: use asha, median, the name of"):
         find_scheduler("best", {})
     with pytest.raises(UsageError, match=r"unexpected keyword argument 'most'\. Its options: max_t, grace"):
         find_scheduler("asha most=3", None)
@@ -440,3 +440,14 @@ def test_a_stop_without_a_reason_ends_the_trial() -> None:
             return Decision("stop", "")
 
     assert steps(search(scheduler=Stops(), xs=2)) == [1, 1]
+
+
+def test_only_the_trial_goes_on_that_the_user_resumes() -> None:
+    experiment = search()
+    done = {trial.id: trial.iteration for trial in experiment.trials}
+    held = [trial for trial in experiment.trials if is_held(trial)]
+    assert len(held) > 2
+    experiment.resume(held[0])
+    assert experiment.wait(SECONDS)
+    now = {trial.id: trial.iteration for trial in experiment.trials}
+    assert {name for name in now if now[name] != done[name]} == {held[0].id}

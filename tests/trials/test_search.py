@@ -150,8 +150,8 @@ def test_a_search_learns_that_a_paused_trial_was_stopped() -> None:
 
 
 def test_a_value_that_is_not_a_search_is_refused(store: Path) -> None:
-    with pytest.raises(UsageError, match="is not a search: give an Optuna study"):
-        nbckpt.run(train, search="tpe")
+    with pytest.raises(UsageError, match="is not a search: give the name of an Optuna sampler"):
+        nbckpt.run(train, search=42)
     assert not store.exists()
 
 

@@ -151,9 +151,12 @@ def start_experiments(folder: Path, study: optuna.Study) -> float:
     domains: dict[str, Any] = {"momentum": nbckpt.uniform(0, 1), "optimizer": nbckpt.choice(["adam", "sgd"])}
     domains |= {
         "layers": nbckpt.randint(1, 4),
+        "batch": nbckpt.lograndint(8, 512),
+        "dropout": nbckpt.quniform(0, 0.5, 0.1),
         "width": nbckpt.sample_from(lambda spec: 2 * spec.config.layers),
     }
     nbckpt.run(train_with_files, domains, search=study, metric="loss", mode="min")
+    nbckpt.run(train_with_files, domains, search="tpe", points=[{"layers": 2}], metric="loss", mode="min")
     nbckpt.run(Counter, max_concurrent=1, stop={"count": 5})
     nbckpt.run(assert_type(nbckpt.trials.wrap_function(train), type[FunctionRunner]))
     nbckpt.run(assert_type(nbckpt.trials.durable(Counter, "s3://bucket/t"), type[DurableTrainable]))

@@ -36,8 +36,11 @@ from nbckpt.trials import (
     Experiment,
     ExperimentView,
     FunctionRunner,
+    MedianStopping,
     NotDurableError,
     OnResult,
+    OptunaPruner,
+    OptunaSampler,
     Record,
     RetentionPolicy,
     Scheduler,
@@ -120,7 +123,13 @@ class Patience(Scheduler):
         return Decision("stop", "ten results are enough") if trial.iteration == 10 else None
 
 
-SCHEDULERS: list[Scheduler] = [ASHA(max_t=27, grace_period=1, reduction_factor=3), Patience()]
+SCHEDULERS: list[Scheduler] = [
+    ASHA(max_t=27, grace_period=1, reduction_factor=3),
+    MedianStopping(5, min_samples=3),
+    OptunaPruner("hyperband", min_resource=1),
+    Patience(),
+]
+SEARCH: Search = OptunaSampler("tpe", n_startup_trials=5)
 
 
 class Errors(Callback):

@@ -7,15 +7,13 @@ from typing import ClassVar
 from nbckpt.compat.arguments import refused_names
 from nbckpt.errors import UsageError
 from nbckpt.trials.model.metrics import ITERATION
-from nbckpt.trials.schedulers import ASHA
+from nbckpt.trials.schedulers import ASHA, MedianStopping
 
 
 class FIFOScheduler:
     """Runs trials in order, which is what nbckpt does."""
 
-    ADVICE: ClassVar[str] = (
-        "use ASHAScheduler, end trials with stop=, or give search_alg an Optuna study with a pruner"
-    )
+    ADVICE: ClassVar[str] = "use ASHAScheduler or MedianStoppingRule, or end trials with stop="
 
 
 class ASHAScheduler(ASHA):
@@ -50,6 +48,43 @@ class ASHAScheduler(ASHA):
         super().__init__(max_t, grace_period, reduction_factor, rule="stop", **names)
 
 
+class MedianStoppingRule(MedianStopping):
+    """Stops trials that are worse than the median of the others, as Ray's does.
+
+    Args:
+        time_attr: The metric that says how long a trial has trained.
+        metric: The metric that is compared; by default that of `tune.run`.
+        mode: Whether `min` or `max` of it is best.
+        grace_period: No trial stops before it has trained that long.
+        min_samples_required: No trial stops before that many others have trained as long.
+        min_time_slice: Has no effect: trials do not take turns here.
+        hard_stop: Trials stop; they do not pause.
+
+    Raises:
+        UsageError: An argument is impossible, or asks for pauses.
+    """
+
+    def __init__(
+        self,
+        time_attr: str = "time_total_s",
+        metric: str | None = None,
+        mode: str | None = None,
+        grace_period: float = 60.0,
+        min_samples_required: int = 3,
+        min_time_slice: int = 0,
+        hard_stop: bool = True,  # noqa: FBT001, FBT002  Ray's signature
+    ) -> None:
+        del min_time_slice
+        if not hard_stop:
+            raise UsageError("hard_stop=False is not available here: trials stop. ASHA can pause them")
+        super().__init__(
+            *(grace_period, min_samples_required),
+            time_attr=time_attr,
+            metric=metric or "",
+            mode=mode or "",
+        )
+
+
 AsyncHyperBandScheduler = ASHAScheduler
 
 
@@ -58,7 +93,7 @@ __getattr__ = refused_names(
     dict.fromkeys(
         (
             *("HyperBandScheduler", "HyperBandForBOHB", "PB2"),
-            *("MedianStoppingRule", "PopulationBasedTraining", "PopulationBasedTrainingReplay"),
+            *("PopulationBasedTraining", "PopulationBasedTrainingReplay"),
             *("ResourceChangingScheduler", "create_scheduler"),
         ),
         FIFOScheduler.ADVICE,

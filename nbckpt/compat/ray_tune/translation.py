@@ -13,6 +13,7 @@ from nbckpt.compat.ray_tune.callbacks import adapted
 from nbckpt.compat.ray_tune.control import control
 from nbckpt.compat.ray_tune.logger import loggers
 from nbckpt.compat.ray_tune.schedulers import FIFOScheduler
+from nbckpt.compat.ray_tune.search import OptunaSearch
 from nbckpt.compat.settings import CheckpointConfig, FailureConfig
 from nbckpt.errors import UsageError
 from nbckpt.store import local_folder
@@ -49,6 +50,11 @@ def translated(given: Mapping[str, Any]) -> dict[str, Any]:
     scheduler = given.get("scheduler")
     if not (scheduler is None or isinstance(scheduler, FIFOScheduler | Scheduler)):
         raise UsageError(f"scheduler={scheduler!r} is not available here: {FIFOScheduler.ADVICE}")
+    search = given.get("search_alg")
+    if isinstance(search, OptunaSearch):
+        own = {"metric": search.metric, "mode": search.mode}
+        arguments = {name: text for name, text in own.items() if text} | arguments
+        arguments["points"] = search.points
     resources = given.get("resources_per_trial", {})
     if given.get("executor") == "ray":  # it reserves what each trial needs
         arguments["resources_per_trial"] = {name.upper(): number for name, number in resources.items()}
@@ -56,7 +62,7 @@ def translated(given: Mapping[str, Any]) -> dict[str, Any]:
     return arguments | {
         "config": space(given.get("config", {})),
         "stop": stop(given.get("stop"), given.get("metric", ""), given.get("mode", "")),
-        "search": given.get("search_alg"),
+        "search": search,
         "scheduler": scheduler if isinstance(scheduler, Scheduler) else None,
         "max_concurrent": concurrency(resources, given.get("max_concurrent_trials")),
         "keep_checkpoints": _retention(given),

@@ -11,7 +11,6 @@ from nbckpt.trials.model.decision import Decision
 from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.model.trial import Status, Trial, is_held, rungs_of, state_of
 from nbckpt.trials.model.view import ExperimentView
-from nbckpt.trials.search.base import Search
 
 _UNSAVED = (
     "trials without a checkpoint cannot be paused: at a rung they go on or stop. Report one when "
@@ -78,9 +77,6 @@ class SafeSearch(Guarded):
     """An experiment's search, if it has one. While it is open, it may suggest new trials."""
 
     kind = "search"
-
-    def __init__(self, search: Search | None = None) -> None:
-        super().__init__(search)
 
     def suggest(self, trial_id: str) -> dict[str, Any] | None:
         """See `Search.suggest`. The search is closed when it has no more."""

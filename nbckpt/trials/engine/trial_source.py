@@ -74,8 +74,7 @@ class TrialSource(ExperimentFiles):
     @property
     def to_suggest(self) -> int:
         """See `PoolClient.to_suggest`."""
-        wanted = self.spec.num_samples + len(self.spec.points)
-        return max(wanted - len(self.trials), 0) if self._search.open else 0
+        return max(self.spec.num_samples - len(self.trials), 0) if self._search.open else 0
 
     def suggest(self) -> Trial | None:
         """See `PoolClient.suggest`. A trial that cannot be made fails with the cause."""

@@ -46,6 +46,11 @@ def complete(space: Mapping[str, Any], given: Mapping[Keys, Any], source: random
     return config
 
 
+def has_grid(space: Mapping[str, Any]) -> bool:
+    """Return whether a space has a grid."""
+    return any(isinstance(value, Grid) for _, value in leaves(space))
+
+
 def computed(space: Mapping[str, Any]) -> list[Keys]:
     """Return the keys that lead to the values of `sample_from` in a space."""
     return [path for path, value in _drawn(space) if isinstance(value, SampleFrom)]

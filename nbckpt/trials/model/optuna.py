@@ -22,17 +22,17 @@ def make(kind: Kind, name: str, options: Mapping[str, Any]) -> Any:
         UsageError: Optuna is not installed or has no such class, or the class refuses the options.
     """
     classes = _classes(kind)
-    found = classes.get(_short(name, kind))
-    if found is None:
+    cls = classes.get(_short(name, kind))
+    if cls is None:
         near = difflib.get_close_matches(name.lower(), classes, 1)
         raise UsageError(
             f"Optuna has no {kind.lower()} {name!r}. "
             + (f"Did you mean {near[0]!r}?" if near else f"It has {', '.join(sorted(classes))}")
         )
     try:
-        return found(**options)
+        return cls(**options)
     except (TypeError, ValueError, ImportError) as error:
-        raise UsageError(f"cannot make Optuna's {found.__name__}: {error}") from error
+        raise UsageError(f"cannot make Optuna's {cls.__name__}: {error}") from error
 
 
 def has(kind: Kind, name: str) -> bool:
@@ -50,7 +50,7 @@ def new_study(mode: str, **parts: Any) -> Study:
     level = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(max(level, optuna.logging.WARNING))
     try:
-        return optuna.create_study(direction=f"{mode}imize", **parts)
+        return optuna.create_study(direction="minimize" if mode == "min" else "maximize", **parts)
     finally:
         optuna.logging.set_verbosity(level)
 

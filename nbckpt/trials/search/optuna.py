@@ -18,7 +18,6 @@ from nbckpt.trials.search.base import Search
 
 if TYPE_CHECKING:
     from optuna import Study
-    from optuna.distributions import BaseDistribution
     from optuna.trial import FrozenTrial, TrialState
 
 
@@ -162,13 +161,13 @@ class _Param:
 
     Attributes:
         path: The keys that lead to the value in a configuration.
-        distribution: The distribution that the study draws from.
+        distribution: The distribution of Optuna that the study draws from.
         choices: The values that a study cannot keep; it draws an index into them instead.
         step: What the drawn number is rounded to a multiple of; 0 for nothing.
     """
 
     path: tuple[Any, ...]
-    distribution: BaseDistribution
+    distribution: Any
     choices: tuple[Any, ...] = ()
     step: float = 0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nbckpt.errors import UsageError
 from nbckpt.trials.model import optuna
@@ -14,6 +14,9 @@ from nbckpt.trials.model.view import ExperimentView
 from nbckpt.trials.search.base import Search
 from nbckpt.trials.search.optuna import OptunaSearch, check_spec
 
+if TYPE_CHECKING:
+    from optuna.samplers import BaseSampler
+
 
 class OptunaSampler(Search):
     """Asks a sampler of Optuna for configurations: `OptunaSampler("tpe", n_startup_trials=5)`.
@@ -22,25 +25,25 @@ class OptunaSampler(Search):
     earlier trials from their journals.
 
     Args:
-        name: The name of a class of `optuna.samplers`, as `TPESampler`, or `tpe` for short.
+        sampler: The name of a class of `optuna.samplers`, as `TPESampler`, or `tpe` for short; or a sampler.
         options: The arguments of this class. By default its seed is that of the experiment.
 
     Raises:
         UsageError: Optuna is not installed or has no such sampler, or the sampler refuses the options.
     """
 
-    def __init__(self, name: str, /, **options: Any) -> None:
-        self.name, self.options = name, options
+    def __init__(self, sampler: str | BaseSampler, /, **options: Any) -> None:
+        self.sampler, self.options = sampler, options
         self._search: OptunaSearch | None = None
-        optuna.make("Sampler", name, options)
+        self._made(0)
 
     def setup(self, experiment: ExperimentView) -> None:
         """See `Search.setup`."""
         spec = experiment.spec
-        # Another seed after each restart: with the same one, the sampler would suggest the same again.
+        # Another seed after each restart: see docs/decisions/0088.
         seed = (spec.seed + len(experiment.trials)) % (1 << 32)
         unpruned = optuna.make("Pruner", "nop", {})  # a scheduler may prune
-        study = optuna.new_study(spec.mode, sampler=self._sampler(seed), pruner=unpruned)
+        study = optuna.new_study(spec.mode, sampler=self._made(seed), pruner=unpruned)
         self._search = OptunaSearch(study, spec)
         self._search.setup(experiment)
 
@@ -60,11 +63,14 @@ class OptunaSampler(Search):
         assert self._search is not None  # `setup` came first
         return self._search
 
-    def _sampler(self, seed: int) -> Any:
-        made = optuna.make("Sampler", self.name, self.options)
+    def _made(self, seed: int) -> Any:
+        """Return a new sampler, or a copy of the user's."""
+        if not isinstance(self.sampler, str):
+            return copy.deepcopy(self.sampler)
+        made = optuna.make("Sampler", self.sampler, self.options)
         if "seed" in self.options or "seed" not in inspect.signature(type(made)).parameters:
             return made
-        return optuna.make("Sampler", self.name, {**self.options, "seed": seed})
+        return optuna.make("Sampler", self.sampler, {**self.options, "seed": seed})
 
 
 def open_search(search: Any, spec: Spec) -> Search | None:
@@ -77,9 +83,9 @@ def open_search(search: Any, spec: Spec) -> Search | None:
         return None
     if hasattr(search, "ask") and hasattr(search, "tell"):
         return OptunaSearch(search, spec)
-    if (named := as_sampler(search)) is not None:
+    if isinstance(search, str | OptunaSampler):
         check_spec(spec)
-        return named
+        return as_sampler(search)
     if isinstance(search, Search):
         return search
     raise UsageError(
