@@ -66,7 +66,7 @@ def run(
 
     Args:
         function: A function or Trainable class; module:function or file.py:function.
-        config: The configuration: Python literals or names of variables.
+        config: The configuration: Python literals, names of variables, or ranges such as lr=uniform(0, 1).
         grid: Try each of these values, combined with those of every other grid; repeat for several.
         samples: Try the whole grid N times.
         executor: thread, process, ray or inline.

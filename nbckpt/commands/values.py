@@ -1,4 +1,4 @@
-"""Values on a command line: functions, and `k=v` words, where v is a Python literal or a variable's name."""
+"""Values on a command line: functions, and `k=v` words, where v is a literal, a variable or a range."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import importlib.util
 import inspect
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,11 +18,15 @@ import cloudpickle
 from nbckpt.errors import UsageError
 from nbckpt.suggestion import suggestion
 from nbckpt.trials.model import optuna
+from nbckpt.trials.model.space import Domain, choice, lograndint, loguniform, quniform, randint, uniform
 from nbckpt.trials.schedulers import ASHA, MedianStopping, OptunaPruner, Scheduler
 from nbckpt.trials.search import OptunaSampler
 
 Namespace = Mapping[str, Any]
 
+RANGES: dict[str, Callable[..., Domain]] = {
+    make.__name__: make for make in (choice, uniform, loguniform, quniform, randint, lograndint)
+}
 SCHEDULERS: dict[str, type[Scheduler]] = {"asha": ASHA, "median": MedianStopping}
 
 
@@ -56,7 +60,7 @@ def with_lists(config: dict[str, Any], grids: Mapping[str, Any]) -> dict[str, An
 
 
 def evaluate(text: str, namespace: Namespace | None, word: str) -> Any:
-    """Return the value of *text*: a literal, a name, or a list, tuple, set or dict of them.
+    """Return the value of *text*: a literal, a name, a range, or a list, tuple, set or dict of them.
 
     Raises:
         UsageError: It is none of these; the message names *word*, which contains the text.
@@ -74,6 +78,8 @@ def _value(tree: ast.expr, namespace: Namespace | None, word: str) -> Any:
             if namespace is not None and name in namespace:
                 return namespace[name]
             raise UsageError(f"{word!r}: {_unknown(name, namespace)}")
+        case ast.Call(func=ast.Name(id=name), args=parts, keywords=[]) if name in RANGES:
+            return _drawn(RANGES[name], [_value(part, namespace, word) for part in parts], word)
         case ast.List(elts=parts):
             return [_value(part, namespace, word) for part in parts]
         case ast.Tuple(elts=parts):
@@ -85,6 +91,13 @@ def _value(tree: ast.expr, namespace: Namespace | None, word: str) -> Any:
         return ast.literal_eval(tree)
     except ValueError:
         raise UsageError(f"cannot read {word!r}: {_quotes(ast.unparse(tree))}") from None
+
+
+def _drawn(make: Callable[..., Domain], arguments: list[Any], word: str) -> Domain:
+    try:
+        return make(*arguments)
+    except TypeError:
+        raise UsageError(f"cannot read {word!r}: write {make.__name__}{inspect.signature(make)}") from None
 
 
 def _unknown(name: str, namespace: Namespace | None) -> str:

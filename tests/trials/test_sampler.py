@@ -12,7 +12,7 @@ import pytest
 
 import nbckpt
 from late import library
-from nbckpt.commands.values import find_scheduler, find_search
+from nbckpt.commands.values import evaluate, find_scheduler, find_search
 from nbckpt.errors import UsageError
 from nbckpt.trials import Experiment, OptunaPruner, OptunaSampler
 from nbckpt.trials.engine.experiment import _live
@@ -184,6 +184,15 @@ def test_the_words_of_a_command_make_a_sampler_or_a_pruner() -> None:
     assert isinstance(find_scheduler("hyperband min_resource=2", None), OptunaPruner)
     with pytest.raises(UsageError, match="cannot make Optuna's TPESampler"):
         find_search("tpe startup=3", None)
+
+
+def test_ranges_can_be_written_on_the_command_line() -> None:
+    assert evaluate("loguniform(1e-4, 1)", None, "lr=…") == nbckpt.loguniform(1e-4, 1)
+    assert evaluate("choice(['a', x])", {"x": 1}, "k=…") == nbckpt.choice(["a", 1])
+    with pytest.raises(UsageError, match=r"cannot read 'x=uniform\(1\)': write uniform\(low"):
+        evaluate("uniform(1)", None, "x=uniform(1)")
+    with pytest.raises(UsageError, match="cannot read"):
+        evaluate("exec('1')", None, "x=exec('1')")
 
 
 def steady(config: dict[str, Any]) -> None:
