@@ -12,10 +12,11 @@ from itertools import groupby
 from pathlib import Path
 
 import pytest
-from nbclient import NotebookClient
-from nbformat.v4 import new_code_cell, new_notebook
 
+from late import Library
 from nbckpt.cli import main
+
+nbclient, nbformat = Library("nbclient"), Library("nbformat.v4")
 
 ROOT = Path(__file__).parents[1]
 START = (ROOT / "docs/start.md").read_text()
@@ -24,8 +25,8 @@ BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", START, re.MULTILINE | re.DOTALL)
 
 def outputs(cells: list[str], folder: Path) -> Iterator[str]:
     """Run cells in a new kernel; yield the text below each."""
-    notebook = new_notebook(cells=[new_code_cell(cell) for cell in cells])
-    NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(folder)}}).execute()
+    notebook = nbformat.new_notebook(cells=[nbformat.new_code_cell(cell) for cell in cells])
+    nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(folder)}}).execute()
     for cell in notebook.cells:
         texts = (
             output.get("text") or output.get("data", {}).get("text/plain", "") for output in cell.outputs

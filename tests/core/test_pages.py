@@ -6,8 +6,9 @@ import ctypes
 import gc
 import mmap
 import os
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
@@ -429,7 +430,7 @@ def test_a_forked_child_has_a_record_of_its_own(array: np.ndarray) -> None:
 
 
 @needs_record
-def test_a_copy_of_the_dirty_ranges_keeps_up_with_threads(array: np.ndarray) -> None:
+def test_a_copy_of_the_dirty_ranges_keeps_up_with_threads(array: np.ndarray, often: None) -> None:
     stop = threading.Event()
 
     def write(first: int) -> None:
@@ -442,7 +443,7 @@ def test_a_copy_of_the_dirty_ranges_keeps_up_with_threads(array: np.ndarray) -> 
     latest, mirror = look(array), array.copy()
     for thread in threads:
         thread.start()
-    for _ in range(30):
+    for _ in range(100):
         latest = follow(array, latest, mirror)
     stop.set()
     for thread in threads:
@@ -450,6 +451,15 @@ def test_a_copy_of_the_dirty_ranges_keeps_up_with_threads(array: np.ndarray) -> 
     latest = follow(array, latest, mirror)
     assert (mirror == array).all()
     assert inner(look(array, latest)) == []
+
+
+@pytest.fixture
+def often() -> Iterator[None]:
+    """Let threads take turns often: a look waits for its turn many times, each time 5 ms for each thread."""
+    former = sys.getswitchinterval()
+    sys.setswitchinterval(1e-4)
+    yield
+    sys.setswitchinterval(former)
 
 
 def follow(array: np.ndarray, latest: Look, mirror: np.ndarray) -> Look:

@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import nbformat
 from jupyter_core.utils import run_sync
-from nbclient import NotebookClient
-from nbformat import NotebookNode
+
+from late import Library
+
+if TYPE_CHECKING:
+    from nbclient import NotebookClient
+    from nbformat import NotebookNode
+
+nbclient, nbformat = Library("nbclient"), Library("nbformat")
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "notebooks"
@@ -30,7 +36,7 @@ def tags(cell: NotebookNode) -> list[str]:
 @contextmanager
 def kernel(notebook: NotebookNode, folder: Path) -> Iterator[NotebookClient]:
     """Lend a kernel that runs the notebook's cells in *folder*."""
-    client = NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(folder)}})
+    client = nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(folder)}})
     with client.setup_kernel():
         yield client
 

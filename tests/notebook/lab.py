@@ -19,11 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
+
+from late import Library
+
+nbformat = Library("nbformat")
 
 ROOT = Path(__file__).parents[2]
 PICTURES = Path(os.environ.get("NBCKPT_CI_OUTPUT", ROOT / "ci-output"))
@@ -96,8 +98,8 @@ class Lab:
 
     def write(self, name: str, *sources: str) -> None:
         """Make a notebook of these cells."""
-        cells = [new_code_cell(source) for source in sources]
-        nbformat.write(new_notebook(cells=cells, metadata=KERNEL), self.folder / name)
+        cells = [nbformat.v4.new_code_cell(source) for source in sources]
+        nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=KERNEL), self.folder / name)
 
     def visit(self, name: str, front_end: str = LAB) -> None:
         """Go to a notebook that is there."""

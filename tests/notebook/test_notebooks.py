@@ -12,10 +12,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import nbformat
 import pytest
 
+from late import Library
 from notebook.committed import FOLDER, ROOT, code_cells, read, tags
+
+nbformat = Library("nbformat")
 
 # nbval does not apply updates, so a save that shows its progress on a slow machine looks like two outputs.
 QUIET = "import nbckpt.notebook.magic as m\nm.CheckpointMagics.progress_delay = 3600.0\ndel m\n"

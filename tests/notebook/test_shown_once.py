@@ -7,12 +7,17 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
 
+from late import Library
 from notebook.conftest import Notebook
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
+
+nbclient, nbformat = Library("nbclient"), Library("nbformat")
 
 MAKE = "import nbckpt\n%load_ext nbckpt\nx = 1"
 BAD = "g = (i for i in ())"
@@ -83,7 +88,7 @@ def test_a_result_that_a_module_drops_is_shown(
 
 
 @pytest.fixture
-def outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[nbformat.NotebookNode]]:
+def outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[NotebookNode]]:
     """The outputs of every cell in a kernel of its own."""
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     cells = {name: cell for name, (cell, _) in CELLS.items()} | {
@@ -91,12 +96,12 @@ def outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[n
     }
     sources = [MAKE, *cells.values()]
     made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
-    NotebookClient(made, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    nbclient.NotebookClient(made, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
     return {name: cell.outputs for name, cell in zip(["make", *cells], made.cells, strict=True)}
 
 
 @pytest.mark.slow
-def test_in_a_kernel_a_result_is_shown_once(outputs: dict[str, list[nbformat.NotebookNode]]) -> None:
+def test_in_a_kernel_a_result_is_shown_once(outputs: dict[str, list[NotebookNode]]) -> None:
     shown = {
         name: sum("Saved " in item.data["text/plain"] for item in output if "data" in item)
         for name, output in outputs.items()
@@ -134,7 +139,7 @@ def test_in_a_kernel_the_result_replaces_its_progress(tmp_path: Path) -> None:
     saves = ["%ckpt save n b", "r = %ckpt save n b", "%ckpt save n b\nz = 1", "%ckpt save n b;"]
     sources = [MAKE, soon, saves[0], "print(_.saved.ref)", *saves[1:]]
     made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
-    NotebookClient(made, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    nbclient.NotebookClient(made, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
     outputs = [cell.outputs for cell in made.cells]
     assert [len(output) for output in outputs] == [0, 0, 1, 1, 1, 1, 1]
     assert outputs[2][0].data["text/plain"].startswith("Saved n@1")
@@ -156,7 +161,7 @@ def test_a_kernel_shows_each_experiment_once_also_in_a_loop(tmp_path: Path) -> N
     ]
     sources = [MAKE, define, *cells]
     made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
-    NotebookClient(made, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    nbclient.NotebookClient(made, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
     shown = [[output for output in cell.outputs if "data" in output] for cell in made.cells[2:]]
     assert [len(outputs) for outputs in shown] == [1, 2, 1, 1]
     assert shown[0][0].data["text/plain"].startswith("a: 1 trial, 1 done")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import nbformat
 import pytest
 from playwright.sync_api import Locator, expect
 
@@ -115,6 +114,8 @@ def test_a_reopened_notebook_shows_the_copy_and_one_line(lab: Lab, is_trusted: b
 
 def touched(file: Path) -> None:
     """Change a notebook, so that its signature no longer fits."""
+    import nbformat
+
     saved = nbformat.read(file, as_version=4)
     saved.cells[0].source += "\n# by someone else"
     nbformat.write(saved, file)

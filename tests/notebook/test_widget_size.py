@@ -9,12 +9,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import pytest
-from nbformat.v4 import new_code_cell, new_notebook
+
+from late import Library
 
 pytest.importorskip("ipywidgets", minversion="8")
 pytest.importorskip("anywidget")
+
+nbformat = Library("nbformat")
 
 LARGEST = 30_000
 BEGIN = """
@@ -41,10 +43,10 @@ def executed(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Execute a notebook in place, with three panels, of which two come before the trials."""
     folder = tmp_path_factory.mktemp("executed")
     sources = [BEGIN, *PANELS[:2], RUN, PANELS[2], "pass"]
-    cells = [new_code_cell(source) for source in sources]
+    cells = [nbformat.v4.new_code_cell(source) for source in sources]
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     file = folder / "panels.ipynb"
-    nbformat.write(new_notebook(cells=cells, metadata=kernel), file)
+    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata=kernel), file)
     environment = os.environ | {
         "NBCKPT_PANEL": "widget",
         "IPYTHONDIR": str(folder / "ipython"),

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -19,7 +20,8 @@ from nbckpt.states import replica
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-torch = pytest.importorskip("torch", reason="needs PyTorch")
+if find_spec("torch") is None:
+    pytest.skip("needs PyTorch", allow_module_level=True)
 
 STEPS, EVERY, ROWS = 10, 2, 12
 HELD_AT, HELD_OF = 6, 2
@@ -46,6 +48,8 @@ def say(value: dict[str, Any]) -> None:
 
 
 def parts(seed: int) -> tuple[Any, Any]:
+    import torch
+
     torch.manual_seed(seed)
     model = torch.nn.Linear(4, 1)
     return model, torch.optim.Adam(model.parameters(), lr=0.1)
@@ -53,6 +57,8 @@ def parts(seed: int) -> tuple[Any, Any]:
 
 def step(model: Any, optimizer: Any, number: int, rank: int = 0, count: int = 1) -> None:
     """Learn from this replica's rows of the step's batch."""
+    import torch
+
     batch = torch.randn(ROWS, 4, generator=torch.Generator().manual_seed(number))[rank::count]
     optimizer.zero_grad()
     (model(batch) - batch.sum(1, keepdim=True)).square().mean().backward()
@@ -61,6 +67,7 @@ def step(model: Any, optimizer: Any, number: int, rank: int = 0, count: int = 1)
 
 def train() -> None:
     """Be one replica of the job."""
+    import torch
     import torch.distributed as dist
 
     def weights() -> list[Any]:
@@ -140,6 +147,8 @@ def test_a_job_killed_in_a_save_resumes_from_the_former_save(tmp_path: Path) -> 
 
 def check_learned(weights: list[Any]) -> None:
     """Hold that the weights are those of one process that nobody killed."""
+    import torch
+
     model, optimizer = parts(seed=0)
     for number in range(STEPS):
         step(model, optimizer, number)
