@@ -81,6 +81,7 @@ def test_provenance_counts_neither_as_size_nor_as_new(repository: Path, tracker:
     assert not bare.manifest.attachments
 
 
+@pytest.mark.usefixtures("gc_at_once")
 def test_gc_frees_the_patch_with_its_last_checkpoint(repository: Path, tracker: nbckpt.Tracker) -> None:
     (repository / "train.py").write_text("RATE = 2\n" * 3000)
     tracker.save({"x": 1}, "n")

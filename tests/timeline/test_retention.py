@@ -92,6 +92,7 @@ def test_points_beyond_a_size_go(store: MemoryStore) -> None:
     kernel.auto.timeline.undo(1, {})
 
 
+@pytest.mark.usefixtures("gc_at_once")
 def test_gc_of_another_kernel_leaves_the_steps_to_undo(store: MemoryStore) -> None:
     kernel = Kernel(store, Limits(keep=3))
     for number in range(9):
