@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from nbckpt.core import gc as collector
 from nbckpt.core.packs import pools
@@ -29,7 +29,8 @@ MEMORY, ROOM = "/dev/shm", 4 << 30
 
 QUICK = "not slow and not browser"
 
-settings.register_profile("nbckpt", settings(), deadline=None)  # a busy machine is not a failure
+# A busy machine is not a failure.
+settings.register_profile("nbckpt", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("nbckpt")
 
 pytest_plugins = ["servers.azure", "servers.s3", "servers.sftp"]

@@ -71,7 +71,7 @@ def test_the_bytes_are_those_that_were_saved(store: Store, way: str, size: int, 
 
 
 @pytest.mark.slow
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25)
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture], max_examples=25)
 @given(st.lists(st.tuples(st.sampled_from([0, 1, *EDGES]), st.integers(0, 2)), min_size=1, max_size=6))
 def test_mapped_and_copied_reads_are_equal(tmp_path: Path, parts: list[tuple[int, int]]) -> None:
     buffers = [noise(size, seed) for size, seed in parts]

@@ -70,7 +70,7 @@ def test_every_file_name_is_valid_and_safe_on_every_system(name: str) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @example(ODD)
 @given(st.lists(texts, min_size=1, max_size=5, unique=True))
 def test_states_with_any_names_load_their_own_values(tmp_path: Path, names: list[str]) -> None:

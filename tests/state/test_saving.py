@@ -604,7 +604,7 @@ def two_saves(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(data=st.data(), both=st.booleans())
 def test_a_changed_byte_loads_the_older_save_or_raises_our_error(
     two_saves: Path, tmp_path: Path, data: st.DataObject, both: bool

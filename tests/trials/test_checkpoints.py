@@ -253,7 +253,7 @@ trees = st.dictionaries(paths, st.binary(max_size=99) | st.none(), max_size=5).f
 
 
 @pytest.mark.slow
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(trees)
 def test_any_tree_of_files_survives_a_save_and_a_round_trip(
     folder: CheckpointFolder, tree: dict[str, bytes | None]
@@ -275,7 +275,7 @@ def test_files_older_than_1980_are_packed(folder: CheckpointFolder) -> None:
 
 
 @given(st.data())
-@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 def test_a_damaged_object_is_refused_and_leaves_nothing(
     folder: CheckpointFolder, data: st.DataObject
 ) -> None:
