@@ -16,6 +16,7 @@ from benchmarks import (
     histories,
     kept,
     many,
+    panel,
     report,
     small,
     starts,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 _PARTS = (
     *("starts", "history", "arrays", "mixed", "memory", "small", "unwritten", "kept", "travel", "far"),
-    *("trials", "many", "sync"),
+    *("trials", "many", "panel", "sync"),
 )
 _QUICK_MIB = 64
 _REST_S = 3.0
@@ -76,6 +77,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if "many" in options.only:
             sizes = (many.QUICK_TRIALS, many.QUICK_REPORTS) if options.quick else (many.TRIALS, many.REPORTS)
             many.measure(suite.measured, folder, options.rounds, sizes, _say)
+        if "panel" in options.only:
+            count = panel.QUICK_TRIALS if options.quick else panel.TRIALS
+            panel.measure(suite.measured, options.rounds, count, _say)
         if "sync" in options.only:
             syncing = {name: value for name, value in pythons.items() if name in (OURS, *SYNCERS)}
             files = syncs.QUICK_FILES if options.quick else syncs.FILES

@@ -17,6 +17,8 @@ from benchmarks.histories import WORKLOAD as HISTORY
 from benchmarks.kept import PLAIN
 from benchmarks.kept import WORKLOAD as KEPT
 from benchmarks.many import WORKLOAD as MANY_TRIALS
+from benchmarks.panel import SORTED, TASKS
+from benchmarks.panel import WORKLOAD as PANEL
 from benchmarks.peers import RUNNERS
 from benchmarks.rows import Row, ratios
 from benchmarks.small import ALONE, WITHOUT
@@ -39,6 +41,8 @@ _REPORT_US = 10
 _METRIC_US = 0.7
 _TRIAL_MS = 2
 _PROVENANCE_MS = 5
+_LONGEST_TASK = 1
+"""Of a panel, as a multiple of a sort of 10,000 objects by name."""
 _MS, _US = 1e-3, 1e-6
 _MANY = {"table": "trials --where --sort", "find": "find_trials(where)"}
 _HISTORY = {"restore": 7.0, "save": 2.0}  # 2 us for each version
@@ -58,6 +62,7 @@ def rows(measured: Measured, parts: Sequence[str]) -> list[Row]:
     """Return the rows of the budgets of some parts, in a fixed order."""
     made = {
         "starts": _start_rows,
+        "panel": _panel_rows,
         "history": _history_rows,
         "arrays": _array_rows,
         "mixed": _mixed_rows,
@@ -198,6 +203,16 @@ def _start_rows(measured: Measured) -> list[Row]:
         Row.of("%load_ext nbckpt", "import of IPython", loading, 0.3),
         Row.of("nbckpt ls", "a process that imports IPython", listing, 2),
     ]
+
+
+def _panel_rows(measured: Measured) -> list[Row]:
+    lines = []
+    for task in TASKS:
+        ours, plain = (measured.seconds.get((PANEL, name, task), []) for name in (OURS, SORTED))
+        note = f"longest task {max(ours) / _MS:.0f} ms at most" if ours else ""
+        label = f"{task} 10,000 trials in the panel"
+        lines.append(Row.of(label, "a sort by name", ratios(ours, plain), _LONGEST_TASK, note))
+    return lines
 
 
 def _small_rows(measured: Measured) -> list[Row]:

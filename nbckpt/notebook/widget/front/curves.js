@@ -40,7 +40,7 @@ export function picture(frame, beside, tools) {
   let scales = { x: [0, 1], y: [0, 1], log: false };
   void frame.load("vendor/uPlot.esm.js").then((module) => {
     Plot = module.default;
-    if (!frame.signal.aborted && element.isConnected) draw();
+    if (!frame.signal.aborted && element.isConnected) drawChanged();
   });
 
   const css = (/** @type {string} */ name) => getComputedStyle(frame.root).getPropertyValue(name).trim();
@@ -64,9 +64,16 @@ export function picture(frame, beside, tools) {
     const ends = strokes.flatMap(({ x }) => (x.length ? [x[0], x[x.length - 1]] : []));
     const of = state.time ? [] : beside.visible().map((row) => (row.status === "running" ? (row.of ?? 0) : 0));
     const x = state.zoom ?? /** @type {[number, number]} */ ([Math.min(...ends, state.time ? 0 : Infinity), Math.max(...ends, ...of)]);
-    const values = strokes.filter(({ failed }) => state.all || !failed).flatMap(({ x: steps, y }) => Array.from(y).filter((value, at) => Number.isFinite(value) && steps[at] >= x[0] && steps[at] <= x[1]));
+    const values = inRange(strokes.filter(({ failed }) => state.all || !failed), x);
     const log = state.log && values.some((value) => value > 0);
     return { x: ends.length && x[1] > x[0] ? x : [0, Math.max(1, x[1] || 1)], y: series.range(values, { log, all: state.all }), log };
+  }
+
+  /** The finite values of lines between two places. @param {Stroke[]} lines @param {[number, number]} range */
+  function inRange(lines, [from, to]) {
+    const values = [];
+    for (const { x, y } of lines) for (let at = 0; at < y.length; at += 1) if (Number.isFinite(y[at]) && x[at] >= from && x[at] <= to) values.push(y[at]);
+    return values;
   }
 
   function draw() {

@@ -4,7 +4,7 @@
  * @typedef {import("./rows.js").Trial} Trial
  * @typedef {import("./rows.js").Brush} Brush
  * @typedef {import("./axes.js").Axis} Axis
- * @typedef {{ svg: SVGSVGElement, all: SVGPathElement, left: SVGPathElement, range: SVGRectElement, axis: Axis }} Picture
+ * @typedef {{ svg: SVGSVGElement, all: SVGPathElement, left: SVGPathElement, range: SVGRectElement, axis: Axis, counts: number[] }} Picture
  */
 
 const [WIDTH, HEIGHT] = [96, 18];
@@ -90,12 +90,10 @@ export function heads(frame, pane) {
   }
 
   /** @param {string} id @param {Picture} one @param {Trial[]} rows @param {Trial[]} left */
-  function draw(id, { svg, all, left: front, range, axis }, rows, left) {
-    const read = logic.reader(id);
-    const counts = parts(axis, rows.map(read));
+  function draw(id, { svg, all, left: front, range, axis, counts }, rows, left) {
     const most = Math.max(1, ...counts);
     all.setAttribute("d", bars(counts, most));
-    front.setAttribute("d", bars(parts(axis, left.map(read)), most));
+    front.setAttribute("d", bars(left === rows ? counts : parts(axis, left.map(logic.reader(id))), most));
     const brush = pane.brushes()[id];
     const [from, to] = brush ? axis.span(brush).map((share) => Math.max(0, Math.min(1, share))) : [0, 0];
     dom.dress(range, { x: from * WIDTH, width: Math.max(brush ? 2 : 0, (to - from) * WIDTH), visibility: brush ? null : "hidden" });
@@ -107,7 +105,7 @@ export function heads(frame, pane) {
     for (const id of ids) {
       const axis = axisOf(id, rows);
       const one = made.get(id) ?? (axis && picture(id));
-      if (one && axis) made.set(id, Object.assign(one, { axis }));
+      if (one && axis) made.set(id, Object.assign(one, { axis, counts: parts(axis, rows.map(logic.reader(id))) }));
       else made.delete(id);
     }
   }

@@ -131,15 +131,28 @@ function watchWidth(made, signal) {
   signal.addEventListener("abort", () => sized.disconnect());
 }
 
+/** Whether the page is dark: as JupyterLab, VS Code or Colab say it, else as the system has it. */
+function isDark() {
+  const { jpThemeLight, vscodeThemeKind } = document.body.dataset;
+  const said = document.documentElement.getAttribute("theme");
+  if (jpThemeLight !== undefined) return jpThemeLight === "false";
+  if (vscodeThemeKind !== undefined) return !vscodeThemeKind.includes("light");
+  return said ? said === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
 /** Drawings have their colours from the theme, whose style sheet comes two frames after its name. @param {Made} made @param {AbortSignal} signal */
 function watchTheme(made, signal) {
   let due = 0;
+  const shade = () => made.root.toggleAttribute("data-dark", isDark());
   const repaint = () => {
+    shade();
     cancelAnimationFrame(due);
     due = requestAnimationFrame(() => (due = requestAnimationFrame(made.repaint)));
   };
+  shade();
   const seen = new MutationObserver(repaint);
-  seen.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-name", "data-jp-theme-light", "class", "style"] });
+  const attributeFilter = ["data-jp-theme-name", "data-jp-theme-light", "data-vscode-theme-kind", "theme", "class", "style"];
+  for (const each of [document.body, document.documentElement]) seen.observe(each, { attributes: true, attributeFilter });
   const sheet = (/** @type {Event} */ event) => /** @type {Element} */ (event.target).tagName === "LINK" && repaint();
   document.addEventListener("load", sheet, { capture: true, signal });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint, { signal });

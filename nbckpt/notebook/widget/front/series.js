@@ -56,7 +56,7 @@ export function nearest(sorted, value) {
  * @param {number[]} values finite ones @param {{ log?: boolean, all?: boolean }} [options] @returns {[number, number]}
  */
 export function range(values, { log = false, all = false } = {}) {
-  const sorted = values.filter((value) => !log || value > 0).sort((a, b) => a - b);
+  const sorted = Float64Array.from(log ? values.filter((value) => value > 0) : values).sort();
   if (!sorted.length) return log ? [0.1, 1] : [0, 1];
   const [low, high] = all ? [sorted[0], sorted[sorted.length - 1]] : [at(sorted, 0.02), at(sorted, 0.98)];
   if (log) return low === high ? [low / 2, high * 2] : [low / 1.1, high * 1.1];
@@ -65,7 +65,7 @@ export function range(values, { log = false, all = false } = {}) {
   return [bottom, high + margin];
 }
 
-/** @param {number[]} sorted @param {number} share */
+/** @param {Float64Array} sorted @param {number} share */
 const at = (sorted, share) => sorted[Math.round(share * (sorted.length - 1))];
 
 /**

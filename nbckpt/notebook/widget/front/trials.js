@@ -89,7 +89,9 @@ export function pane(frame) {
   const bests = logic.remembered((/** @type {Trial[]} */ rows, /** @type {string} */ metric, /** @type {import("./rows.js").Mode} */ best) => logic.bestFew(rows, metric, best, BEST));
   const bestRows = () => bests(store.all(), known.metric, mode());
   const bestRow = () => bestRows()[0];
-  const ordered = logic.remembered((/** @type {Trial[]} */ rows, /** @type {Filter} */ wanted, /** @type {string} */ by) => logic.order(rows.filter(logic.passing(wanted)), JSON.parse(by)));
+  const passed = logic.remembered((/** @type {Trial[]} */ rows, /** @type {Filter} */ wanted) => (isFiltered() ? rows.filter(logic.passing(wanted)) : rows));
+  const ordered = logic.remembered((/** @type {Trial[]} */ rows, /** @type {string} */ by) => logic.order(rows, JSON.parse(by)));
+  const isFiltered = () => state.filter.find !== "" || state.filter.statuses.length > 0 || Object.keys(state.filter.brushes).length > 0;
   const heads = parts.head_brushes.heads(frame, { brush, brushes: () => state.filter.brushes });
   const selectedIds = () => [...table().selected].filter((id) => known.rows.has(id));
   /** @returns {Sort} */
@@ -154,7 +156,7 @@ export function pane(frame) {
 
   /** Filter and sort, if rows, filter or order have changed. While someone reads, nothing moves. */
   function arrange() {
-    const sorted = ordered(store.all(), state.filter, JSON.stringify(sort()));
+    const sorted = ordered(passed(store.all(), state.filter), JSON.stringify(sort()));
     if (!held()) visible = sorted;
     else if (sorted !== arranged) visible = logic.hold(sorted, visible.map((row) => row.id));
     arranged = sorted;
@@ -182,7 +184,7 @@ export function pane(frame) {
 
   function drawTable() {
     const now = view();
-    if (!narrow()) heads.draw(parts.columns.chosenColumns(now), now.rows, visible);
+    if (!narrow()) heads.draw(parts.columns.chosenColumns(now), now.rows, passed(now.rows, state.filter));
     const made = narrow() ? parts.columns.cards(frame, now) : parts.columns.columns(frame, now);
     const shape = JSON.stringify([made.map((column) => [column.id, column.title, Math.round(column.width)]), sort(), heads.names(), narrow(), now.metric]);
     const marked = marksOf(now);
@@ -308,7 +310,7 @@ export function pane(frame) {
     compare: (/** @type {string[]} */ ids) => { pictures.compare(ids); showSplit(); redraw(); },
     clear: () => table().select([]),
     visible: () => visible.length,
-    filtered: () => state.filter.find !== "" || state.filter.statuses.length > 0 || Object.keys(state.filter.brushes).length > 0,
+    filtered: isFiltered,
     unfilter: () => filter(ALL),
     note: (/** @type {string} */ id) => void note(id),
   });
