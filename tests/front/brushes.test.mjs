@@ -23,6 +23,11 @@ test("nan and infinite values leave an axis one of numbers", () => {
   assert.equal(axes.axis(["nan"], rows, format).ticks.length, 0);
 });
 
+test("the largest numbers that there are have places", () => {
+  const axis = axes.axis([-1.7e308, 0, 1.7e308], rows, format, { scale: true });
+  assert.ok([...axis.ticks.map(({ at }) => at), axis.place(0), axis.place(1.7e308)].every(Number.isFinite));
+});
+
 test("the smallest bar can be seen, and nothing has none", () => {
   assert.equal(brushes.bars([0, 0], 1), "");
   assert.match(brushes.bars([1, 10_000], 10_000), /^M0.5 18v-1.5h/);

@@ -48,3 +48,7 @@ test("sizes have three digits", () => {
 test("a setting in a sentence has no zeros behind its digits", () => {
   assert.deepEqual([0.001, 0.0129, 256, 5000, 0.25, "adam", true, null].map(format.setting), ["0.001", "0.0129", "256", "5,000", "0.25", "adam", "true", ""]);
 });
+
+test("a time that cannot be is no nonsense", () => {
+  assert.deepEqual([format.duration(1e300), format.duration("nan"), format.duration(NaN), format.duration(3600)], ["very long", "", "", "1 h 00 min"]);
+});

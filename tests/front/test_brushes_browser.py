@@ -81,3 +81,39 @@ def test_counts_stand_on_tabs_before_a_pane_was_opened(page: Page, address: str)
     expect(names(panel).first).to_have_text("t52")
     page.evaluate("kernel.emit({ kind: 'tabs', trials: '60', checkpoints: '24', history: '31' })")
     expect(panel.locator(".nb-tab")).to_have_text(["Trials60", "Checkpoints24", "History31", "Sync✓"])
+
+
+@pytest.mark.parametrize("width", [480, 1100])
+def test_hostile_values_leave_every_picture_in_place(page: Page, address: str, width: int) -> None:
+    """What the kernel cuts to 200 characters, numbers that are none, and text that runs to the left."""
+    panel = opened(page, address, width=width)
+    page.evaluate(
+        """([markup, long, leftwards]) => {
+          const odd = ["nan", "inf", "-inf", 1e308, -1e308, 5e-324, 0, 0.1, 123456789012];
+          const rows = odd.map((value, n) => ({
+            id: n ? `t${n}` : leftwards, n, status: n === 1 ? "failed" : n === 2 ? "strange" : "done",
+            settings: { lr: value, [long]: long, [markup]: markup, [leftwards]: leftwards },
+            metrics: { loss: value, [long]: value }, best: { loss: value }, step: 1e15, of: 1e300,
+            left_s: 1e300, seconds: n % 2 ? 1e300 : "nan", started: 1e18, error: long, note: leftwards,
+          }));
+          const summary = { left_s: 1e300, error_groups: [{ text: long, count: 1 }] };
+          kernel.emit({
+            kind: "trials", experiment: long, experiments: [{ name: long }, { name: leftwards }],
+            metric: "loss", mode: "min", metrics: ["loss", long, markup], summary, total: 9, from: 0,
+            settings: ["lr", long, markup, leftwards], same: { [long]: long }, rows, reset: true,
+          });
+        }""",
+        ["<img src=x onerror=alert(1)>", "x" * 200, "\u202egnol \u05e9\u05dc\u05d5\u05dd"],
+    )
+    expect(panel.locator(".nb-answer")).to_contain_text("t4")
+    if width < 720:
+        panel.get_by_role("button", name="Picture").click()
+    for tab in ("Settings", "Parallel lines", "Compare", "Curves"):
+        panel.get_by_role("tab", name=tab).click()
+        expect(panel.get_by_role("tab", name=tab)).to_have_attribute("aria-selected", "true")
+    beyond = """(root) => [...root.querySelectorAll("button, input, select")]
+        .filter((one) => !one.closest(".nb-grid") && one.getBoundingClientRect().width)
+        .filter((one) => one.getBoundingClientRect().right > root.getBoundingClientRect().right)
+        .map((one) => one.textContent)"""
+    assert panel.evaluate(beyond) == []
+    expect(panel.locator("img")).to_have_count(0)

@@ -204,4 +204,6 @@ def test_the_tab_counts_states_but_does_not_read_many(
     monkeypatch.setattr("nbckpt.notebook.widget.history._FEW", 1)
     assert wire.tab() == ""
     monkeypatch.undo()
+    watched.run("b = 3")
+    settle(watched)
     assert wire.tab() == str(head_of(wire)["total"])

@@ -12,7 +12,6 @@ from nbckpt.errors import UsageError
 from nbckpt.notebook.widget import checkpoint_actions, checkpoint_details
 from nbckpt.notebook.widget.checkpoint_rows import CheckpointRows, folder_times, history_of
 from nbckpt.notebook.widget.wires import Commands, Message, Pace, StoreWire, answer
-from nbckpt.store import is_far
 
 
 class CheckpointsWire(StoreWire):
@@ -38,11 +37,6 @@ class CheckpointsWire(StoreWire):
         """Return what changed since the last call; while a save runs, its progress."""
         saving = self._saving
         return super().changes() if saving is None else [*self._news([], [], saving=saving)]
-
-    def tab(self) -> str:
-        """Return the number of checkpoints; empty if counting them would ask a network."""
-        session = self._commands.session()
-        return "" if is_far(session.tracker.store) else f"{len(history_of(session).entries()):,}"
 
     def detail(self, of: str, ids: Sequence[object], options: Mapping[str, Any]) -> Message:
         """Return the details of a checkpoint, or a comparison.
@@ -87,6 +81,9 @@ class CheckpointsWire(StoreWire):
     def _token(self, session: Session) -> object:
         before = session.tracker.before  # folders tell of changes, without a listing
         return before and before.id, session.tracker.undoable, *folder_times(session.tracker.store.url)
+
+    def _number(self, session: Session) -> str:
+        return f"{len(history_of(session).entries()):,}"
 
     def _look(self, session: Session) -> None:
         rows = self._rows.all(session)

@@ -31,7 +31,6 @@ from nbckpt.notebook.widget.wires import (
 )
 from nbckpt.render import count
 from nbckpt.states.snapshot import is_state
-from nbckpt.store import is_far
 from nbckpt.timeline.points import Point
 
 _MOST_NAMES = 200
@@ -64,18 +63,6 @@ class HistoryWire(StoreWire):
             "auto_on": self._turn_on,
             "auto_off": self._turn_off,
         }
-
-    def tab(self) -> str:
-        """Return the number of states; empty if counting them would ask a network or read many files."""
-        session = self._commands.session()
-        if is_far(session.tracker.store):
-            return ""
-        history = history_of(session)
-        with self._lock:
-            if not self._read and len(history.entries("points")) > _FEW:
-                return ""
-            rows = self._rows(history, _here(session), _notebook(session))
-            return f"{len(rows):,}" if rows else ""
 
     def detail(self, of: str, ids: Sequence[object], options: Mapping[str, Any]) -> Message:
         """Return a state: its variables, its code, and what going there would change.
@@ -120,6 +107,13 @@ class HistoryWire(StoreWire):
         state = (points.limits is None, points.missed) if points is not None else ()
         times = folder_times(session.tracker.store.url, "points")
         return _here(session), state, self._commands.is_busy(), *times
+
+    def _number(self, session: Session) -> str:
+        history = history_of(session)
+        if not self._read and len(history.entries("points")) > _FEW:
+            return ""
+        rows = self._rows(history, _here(session), _notebook(session))
+        return f"{len(rows):,}" if rows else ""
 
     def _look(self, session: Session) -> None:
         """Look at the points, and note the rows and the heading."""

@@ -94,6 +94,7 @@ class StoreWire(ABC):
         self._sent: dict[str, Message] = {}
         self._head: Message = {}
         self._seen: object = None
+        self._counted: tuple[object, str] = (None, "")
         self._is_stale = False
 
     def renew(self) -> None:
@@ -124,6 +125,17 @@ class StoreWire(ABC):
             self._pace.looked(began)
             return news
 
+    def tab(self) -> str:
+        """Return the number of rows; empty if counting them would ask a network or read many files."""
+        session = self._commands.session()
+        if is_far(session.tracker.store):
+            return ""
+        with self._lock:
+            token = self._token(session)
+            if token != self._counted[0]:
+                self._counted = token, self._number(session)
+            return self._counted[1]
+
     def token(self) -> object:
         """Return a value that differs once the list may have changed. It lists no store."""
         return self._token(self._commands.session())
@@ -146,6 +158,10 @@ class StoreWire(ABC):
     @abstractmethod
     def _token(self, session: Session) -> object:
         """Return a value that differs once the list may have changed."""
+
+    @abstractmethod
+    def _number(self, session: Session) -> str:
+        """Return the number of rows; empty if counting them is not cheap."""
 
     @abstractmethod
     def _look(self, session: Session) -> None:

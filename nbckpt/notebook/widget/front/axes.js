@@ -14,6 +14,7 @@
 
 const FEW = 8;
 const BINS = 8;
+const LARGEST = 1e300;
 
 /**
  * Choose an axis: few numbers, and texts, have a place each in their own order; many numbers have a scale, a log one by itself.
@@ -57,7 +58,7 @@ function numbersAxis(numbers, rows) {
   const log = rows.isLog(finite);
   const as = log ? Math.log10 : Number;
   const back = log ? (/** @type {number} */ value) => 10 ** value : Number;
-  const [low, high] = finite.length ? [as(Math.min(...finite)), as(Math.max(...finite))] : [0, 1];
+  const [low, high] = finite.length ? [as(Math.min(...finite)), as(Math.max(...finite))].map(bounded) : [0, 1];
   const margin = (high - low) * 0.03 || 0.5;
   const [from, to] = [low - margin, high + margin];
   const place = (/** @type {Value} */ value) => (typeof value === "number" ? (as(value) - from) / (to - from) : NaN);
@@ -72,6 +73,9 @@ function numbersAxis(numbers, rows) {
     span: (brush) => ("values" in brush ? [0, 0] : [place(brush.low), place(brush.high)]),
   };
 }
+
+/** A number of which differences are finite. @param {number} number */
+const bounded = (number) => Math.max(-LARGEST, Math.min(LARGEST, number));
 
 /** @param {number} low @param {number} high powers of ten between two logarithms */
 function powers(low, high) {

@@ -8,6 +8,7 @@ const NOT_FINITE = new Set(["nan", "inf", "-inf"]);
 const SMALLEST = 1e-3;
 const WIDEST = 1e4;
 const MOST_DECIMALS = 5;
+const LONGEST_S = 1e9;
 
 /** Status words in the order of the chips, each with the name of its icon, which is the status itself. */
 export const STATUS = {
@@ -83,6 +84,8 @@ export const whole = (number) => thousands(String(Math.round(number)));
 
 /** Time spent: `26 s`, `4 min`, `1 h 05 min`. @param {number} seconds */
 export function duration(seconds) {
+  if (typeof seconds !== "number" || Number.isNaN(seconds)) return "";
+  if (seconds > LONGEST_S) return "very long";
   if (seconds < 1) return `${Math.max(0, seconds).toFixed(1)} s`;
   if (seconds < 59.5) return `${Math.round(seconds)} s`;
   const minutes = Math.round(seconds / 60);
