@@ -168,10 +168,12 @@ class Hanging(MemoryStore):
     def __init__(self, ending: str) -> None:
         super().__init__()
         self.ending = ending
+        self.hangs = threading.Event()
         self.free = threading.Event()
 
     def put(self, key: str, data: Data) -> None:
         if key.endswith(self.ending):
+            self.hangs.set()
             self.free.wait()
         super().put(key, data)
 
@@ -179,6 +181,14 @@ class Hanging(MemoryStore):
 def limit(counter: Counter, seconds: float | None) -> None:
     """Set the timeout: short for a call that must hang, none for a call that must end."""
     counter._durable._timeout = seconds
+
+
+def hung(counter: Counter, store: Hanging) -> None:
+    """Save until the store hangs: on a busy machine, the time may be over before."""
+    limit(counter, 0.1)
+    while not store.hangs.is_set():
+        with pytest.raises(NotDurableError, match="did not end within"):
+            counter.save()
 
 
 def let_go(store: Hanging) -> None:
@@ -212,11 +222,11 @@ def test_a_hanging_upload_is_given_up_and_stays_invisible(tmp_path: Path, ending
 
 def test_a_hanging_upload_prevents_a_second_one(tmp_path: Path) -> None:
     store = Hanging("n.txt")
-    with Counter(around(store), {}, tmp_path, timeout=0.1) as counter:
+    with Counter(around(store), {}, tmp_path, timeout=None) as counter:
         trained(counter, 1)
-        for _ in range(2):
-            with pytest.raises(NotDurableError, match="did not end within"):
-                counter.save()
+        hung(counter, store)
+        with pytest.raises(NotDurableError, match="did not end within"):
+            counter.save()
         assert len([thread for thread in threading.enumerate() if thread.name.startswith("nbckpt-sync")]) == 1
         let_go(store)
         limit(counter, None)
@@ -227,12 +237,12 @@ def test_a_hanging_upload_prevents_a_second_one(tmp_path: Path) -> None:
 def test_a_new_trainable_waits_for_a_hanging_upload_of_another(tmp_path: Path) -> None:
     store = Hanging("n.txt")
     where = around(store)
-    with Counter(where, {}, tmp_path, timeout=0.1) as counter:
+    with Counter(where, {}, tmp_path, timeout=None) as counter:
         trained(counter, 1)
-        with pytest.raises(NotDurableError):
-            counter.save()
-    with Counter(where, {}, tmp_path, timeout=0.1) as again:
+        hung(counter, store)
+    with Counter(where, {}, tmp_path, timeout=None) as again:
         trained(again, 1)
+        limit(again, 0.1)
         store.ending = "nothing"
         with pytest.raises(NotDurableError, match="did not end within"):
             again.save()
