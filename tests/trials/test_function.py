@@ -168,7 +168,7 @@ def test_an_unknown_signature_error_lists_the_possible_ones(function: Any, messa
 
 
 @pytest.mark.parametrize(
-    ("given", "message"), [(5, "5 is not a function"), (dict, "does not tell what it takes")]
+    ("given", "message"), [(5, "5 is not a function"), (dict, "has no signature that can be read")]
 )
 def test_a_value_that_is_not_a_function_is_refused(given: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):

@@ -61,5 +61,5 @@ def test_a_run_that_resumes_keeps_what_sample_from_drew(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("odd", [5, None, "train", type])
 def test_what_cannot_be_called_is_refused_by_name(odd: Any) -> None:
-    with pytest.raises(UsageError, match=r"not 5|not None|not 'train'|type\(\) does not tell what it takes"):
+    with pytest.raises(UsageError, match=r"not 5|not None|not 'train'|type\(\) has no signature"):
         with_parameters(odd, data=[])

@@ -238,7 +238,7 @@ def _style_of(function: Function) -> Style:
         signature = inspect.signature(function)
     except (ValueError, TypeError):
         raise UsageError(
-            f"{function!r} does not tell what it takes: wrap it as `def train(config): …`"
+            f"{function!r} has no signature that can be read. Wrap it: `def train(config): …`"
         ) from None
     named: tuple[Style, ...] = ("checkpoint_dir", "reporter")
     for style in named:

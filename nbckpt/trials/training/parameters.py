@@ -46,5 +46,5 @@ def _parameters_of(called: Any, name: str) -> Mapping[str, inspect.Parameter]:
         return inspect.signature(called).parameters
     except (TypeError, ValueError):
         raise UsageError(
-            f"{name}() does not tell what it takes: wrap it as `def train(config, data): …`"
+            f"{name}() has no signature that can be read. Wrap it: `def train(config, data): …`"
         ) from None
