@@ -22,7 +22,7 @@ from nbckpt.core.manifest import Manifest
 from nbckpt.core.packs.pools import others_run, starts
 from nbckpt.core.trash import discard
 from nbckpt.core.values.locks import give_tokens
-from nbckpt.errors import NbckptError, NotFoundError
+from nbckpt.errors import NbckptError, NotFoundError, StoreError
 from nbckpt.timeline.points import Points
 from nbckpt.timeline.rescue import Rescue
 from nbckpt.timeline.retention import Limits, beyond
@@ -168,7 +168,7 @@ class Auto:
     def _save_the_rest(self) -> None:
         """Save what no point holds yet, before the process ends."""
         if not (self.settle(_AT_END_S) or self.timeline.drop()):
-            return  # the store does not answer
+            raise StoreError("the store did not answer")
         self.settle(0)
         if self._is_running or self.missed:
             self.timeline.rescue({})

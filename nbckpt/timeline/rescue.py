@@ -9,13 +9,16 @@ from __future__ import annotations
 import atexit
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from types import FrameType
 from typing import Any
 
+from nbckpt.core.packs.pools import starts
 from nbckpt.errors import NbckptError
+
+_AT_MOST_S = 30.0
 
 Handler = Callable[[int, FrameType | None], Any] | int | None
 
@@ -24,7 +27,7 @@ class Rescue:
     """Calls *save* on SIGTERM and at the end of the process, from `begin` until `end`.
 
     Args:
-        save: Saves what changed. Its errors end with the process.
+        save: Saves what changed. Its errors are printed.
         is_busy: Tells whether a point is being made just now. Then the process ends when that is done.
     """
 
@@ -59,12 +62,28 @@ class Rescue:
         if self._is_busy():
             self._waiting = number
             return
-        self._at_exit()
+        if os.getpid() == self._process:
+            self._try()  # in this thread, which may hold locks that saving needs
         self.end()
         os.kill(os.getpid(), number)  # as if nbckpt had not been there
 
     def _at_exit(self) -> None:
         if os.getpid() != self._process:
             return  # a fork has the handlers too, and its variables are not the notebook's
-        with suppress(NbckptError, OSError):  # there is nobody left to tell
+        thread = threading.Thread(target=self._try, name="nbckpt-point-at-end", daemon=True)
+        if not starts(thread):
+            self._try()
+            return
+        thread.join(_AT_MOST_S)
+        if thread.is_alive():
+            _say(f"the store did not answer for {_AT_MOST_S:.0f} s")
+
+    def _try(self) -> None:
+        try:
             self._save()
+        except (NbckptError, OSError) as error:
+            _say(str(error))
+
+
+def _say(why: str) -> None:
+    sys.stderr.write(f"nbckpt: the last state is not saved: {why}\n")

@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
 
 import nbckpt
 
@@ -78,6 +79,31 @@ def elsewhere(notebook):
     assert "so each %ckpt sync pushes once" in str(run("%ckpt sync there"))
 
 
+def time_travel(notebook):
+    run = notebook.run
+    run("%ckpt auto on --budget 1000000%")
+    run("steps = [1]; held = {'steps': steps}")
+    run("steps.append(2)")
+    run("%ckpt undo")
+    assert run("held['steps'] is steps, steps") == (True, [1])
+    run("%ckpt redo")
+    assert run("steps") == [1, 2]
+    run("%ckpt auto off")
+
+
+def kept_cells(notebook):
+    run = notebook.run
+    cell = "%%ckpt cell made\nprint('it runs')\nmade = [number, held]\nheld.append(number)\nmade"
+    for number, text in ((1, "it runs"), (2, "it runs"), (1, "Restored")):
+        run(f"number, held = {number}, []")
+        with capture_output() as shown:
+            run(cell)
+        said = shown.stdout + str([output.data for output in shown.outputs])
+        assert text in said, said
+        assert run("made[0], held, made[1] is held") == (number, [number], True)
+    assert "it runs" in said, "what the cell printed comes back too"
+
+
 def forms():
     made = nbckpt.Checkpoint.from_dict({"a": [1, 2]})
     with made.as_directory() as folder, made.as_directory() as again:
@@ -103,6 +129,8 @@ def main():
     notebook.run("%load_ext nbckpt")
     checkpoints(notebook)
     elsewhere(notebook)
+    time_travel(notebook)
+    kept_cells(notebook)
     forms()
     trials(notebook)
     notebook.run("%ckpt panel")

@@ -95,3 +95,38 @@ def test_a_reload_of_the_extension_lets_go_of_the_signal(tmp_path: Path) -> None
     off = "import signal\nrun('%reload_ext nbckpt')\nprint(repr(signal.getsignal(signal.SIGTERM)))"
     with shell(tmp_path, off) as process:
         assert "SIG_DFL" in process.communicate(timeout=60)[0]
+
+
+HANGS = """
+import os, sys, threading
+from nbckpt.cells.analysis import Touched
+from nbckpt.store import MemoryStore
+from nbckpt.timeline import auto, pending, recorder, rescue
+from nbckpt.timeline.retention import Limits
+from nbckpt.timeline.timeline import Timeline
+from nbckpt.tracker import Tracker
+class Hangs(MemoryStore):
+    waits = None
+    def put(self, key, data):
+        if self.waits is not None:
+            self.waits.set()
+            threading.Event().wait()
+        super().put(key, data)
+pending._AT_END_S = auto._AT_END_S = rescue._AT_MOST_S = recorder._PATIENCE_AT_END_S = 0.0
+names, store = {"__name__": "__main__", "a": b""}, Hangs()
+points = auto.Auto(Timeline(Tracker(store), names, frozenset))
+points.turn_on(Limits(budget=1e9), {})
+store.waits = threading.Event()
+points.before_cell(Touched(frozenset("a")))
+names["a"] = eval(sys.argv[1])
+points.after_cell(1.0, Touched(frozenset("a")), {})
+store.waits.wait()
+"""
+
+
+@pytest.mark.parametrize("value", ["b'small'", "os.urandom(1 << 20)"], ids=["its manifest", "its pack"])
+def test_the_process_ends_if_the_store_never_answers(value: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", HANGS, value], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert "nbckpt: the last state is not saved: the store did not answer" in done.stderr

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from functools import cached_property
+from concurrent.futures import Executor, Future
+from contextlib import suppress
+from functools import cached_property, partial
+from queue import Empty, SimpleQueue
 from sys import modules
 from typing import Any
 
@@ -26,12 +28,10 @@ class Pool(Executor):
 
     @cached_property
     def _inner(self) -> Executor:
-        threads = ThreadPoolExecutor(self._workers, thread_name_prefix=self._name)
         try:
-            threads.submit(_nothing)  # only starting a thread shows whether it can start
+            return _Threads(self._workers, self._name)
         except RuntimeError:
             return InlineExecutor()
-        return threads
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         """See `Executor.submit`."""
@@ -76,8 +76,76 @@ def starts(thread: threading.Thread) -> bool:
     return True
 
 
-def _nothing() -> None:
-    """Serve as the first task of a pool."""
+class _Threads(Executor):
+    """Threads for which the end of the interpreter does not wait: a store may never answer.
+
+    The thread that needs a result waits for it. Threads start one by one, while all others have work.
+
+    Args:
+        workers: The number of threads.
+        name: The prefix of the threads' names.
+
+    Raises:
+        RuntimeError: No thread can start.
+    """
+
+    def __init__(self, workers: int, name: str) -> None:
+        self._workers, self._name = workers, name
+        self._tasks: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
+        self._idle = threading.Semaphore(0)
+        self._lock = threading.Lock()
+        self._threads: list[threading.Thread] = []
+        self._is_over = False
+        self._start()
+        self._idle.release()
+
+    def _start(self) -> None:
+        name = f"{self._name}_{len(self._threads)}"
+        thread = threading.Thread(target=self._run, name=name, daemon=True)
+        thread.start()
+        self._threads.append(thread)
+
+    def _run(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            future, work = task
+            if future.set_running_or_notify_cancel():
+                try:
+                    result = work()
+                except BaseException as error:  # noqa: BLE001  the caller of result() sees it
+                    future.set_exception(error)
+                else:
+                    future.set_result(result)
+                    del result
+            del task, future, work  # what they hold would live until the next task
+            self._idle.release()
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """See `Executor.submit`. Several threads may call it."""
+        future: Future[Any] = Future()
+        with self._lock:
+            if self._is_over:
+                raise RuntimeError("the pool was shut down")
+            self._tasks.put((future, partial(fn, *args, **kwargs)))
+            if not self._idle.acquire(blocking=False) and len(self._threads) < self._workers:
+                with suppress(RuntimeError):  # the others do it
+                    self._start()
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002  as is
+        """See `Executor.shutdown`."""
+        with self._lock:
+            self._is_over = True
+            while cancel_futures:
+                try:
+                    task = self._tasks.get_nowait()
+                except Empty:
+                    break
+                if task is not None:
+                    task[0].cancel()
+            for _ in self._threads:
+                self._tasks.put(None)
+        for thread in self._threads if wait else ():
+            thread.join()
 
 
 class InlineExecutor(Executor):
