@@ -201,6 +201,9 @@ class Step:
         own = {name for name in written if _digest(before, name) != self._prints[name].digest}
         if not (own or self.removed):
             own = written  # they share other parts than before
+        elif self._named is not None:  # a thread's change must not hide what only shares other parts
+            mates = self._before.mates
+            own |= {name for name in differ if not own & {*self._prints[name].mates, *mates.get(name, ())}}
         # Nothing tells whether a value that cannot be pickled changed. It counts if a cell named it.
         former = self._known.live
         lost = {name for name in skipped if name in before or self.recipes[name] != former.get(name)}

@@ -80,6 +80,21 @@ def test_a_cell_that_reads_does_not_use_up_a_step_of_a_thread(watched: Notebook)
     assert watched.names["x"] == 1
 
 
+def test_a_cell_that_only_ends_sharing_is_a_step_of_its_own(watched: Notebook) -> None:
+    watched.run(BUSY)
+    watched.run("thread.start()")
+    watched.run("a = [1]; h = {'a': a}")
+    watched.run("x = 1")
+    appends(watched)
+    watched.run("a = a[:]")
+    watched.run("x = 2")
+    watched.run("%ckpt undo")
+    assert watched.names["h"]["a"] is not watched.names["a"]
+    watched.run("%ckpt undo")
+    assert watched.names["h"]["a"] is watched.names["a"]
+    assert watched.names["x"] == 1
+
+
 def test_a_checkout_takes_back_what_a_thread_did(watched: Notebook) -> None:
     watched.run(BUSY)
     watched.run("first = watched = 1")
