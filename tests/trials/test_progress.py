@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nbckpt.trials.views.eta import Progress, progress, typical
+import nbckpt
+from nbckpt.trials.views.eta import Progress, left_in_all, progress, typical
 
 AT_TWO_S = [2.0] * 10
 
@@ -85,3 +88,43 @@ def test_the_typical_count_is_between_minimum_and_maximum(iterations: list[int])
 def test_a_trial_with_an_unknown_end_shows_only_its_results() -> None:
     assert (str(Progress(3)), Progress(3).eta) == ("3", "")
     assert progress([], 0, 0.0, None, None) == Progress(0)
+
+
+@pytest.mark.parametrize(
+    ("ended", "running", "waiting", "side_by_side", "left"),
+    [
+        ([], [(5, None)], 3, 1, None),  # nothing says how long a trial takes
+        ([], [(5, 15)], 3, 1, 75),
+        ([10], [(5, None)], 0, 1, 5),
+        ([10], [(50, None)], 0, 1, 0),  # it takes longer than usual
+        ([10, 20], [(0, 30), (0, 10)], 0, 2, 30),  # the longest is the last
+        ([10, 20], [], 4, 2, None),
+        ([10], [(0, 10)], 7, 100, 10),
+    ],
+)
+def test_the_time_left_for_all_trials(
+    ended: list[float],
+    running: list[tuple[float, float | None]],
+    waiting: int,
+    side_by_side: int,
+    left: float | None,
+) -> None:
+    assert left_in_all(ended, running, waiting, side_by_side) == left
+
+
+def test_the_table_says_how_long_all_trials_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
+    reported, go = threading.Event(), threading.Event()
+
+    def train(config: dict[str, Any]) -> None:
+        nbckpt.report(loss=1.0)
+        reported.set()
+        assert go.wait(60)
+
+    space = {"x": nbckpt.grid_search([1, 2, 3])}
+    experiment = nbckpt.run(train, space, name="e", max_concurrent=1, stop={"training_iteration": 5})
+    assert reported.wait(60)
+    assert "left for 3 trials" in str(experiment)
+    go.set()
+    assert experiment.wait(60)
+    assert "left for" not in str(experiment)

@@ -74,6 +74,30 @@ def progress(
     return min(ends, key=lambda end: _MOST if end.total is None else end.total, default=Progress(iteration))
 
 
+def left_in_all(
+    ended: Sequence[float], running: Sequence[tuple[float, float | None]], waiting: int, side_by_side: int
+) -> float | None:
+    """Return how many seconds all trials of an experiment still take; None if unknown.
+
+    Args:
+        ended: How long each trial trained that has ended, or that a scheduler has paused.
+        running: How long each running trial has trained, and how long it still takes; None if unknown.
+        waiting: How many trials have not begun. Each is taken to train as long as the others on average.
+        side_by_side: How many trials run at the same time.
+
+    >>> left_in_all([10, 20], [(5, None)], waiting=3, side_by_side=2)
+    27.5
+    """
+    usual = fmean(ended) if ended else math.inf
+    lefts = [max(usual - elapsed, 0.0) if left is None else left for elapsed, left in running]
+    if not ended and running:
+        usual = fmean(elapsed + left for (elapsed, _), left in zip(running, lefts, strict=True))
+    total = sum(lefts) + (waiting * usual if waiting else 0.0)
+    if not math.isfinite(total) or not running:
+        return None
+    return max(total / max(min(side_by_side, len(running) + waiting), 1), *lefts)
+
+
 def typical(iterations: Iterable[int]) -> int | None:
     """Return the median number of results after which trials ended; None if none has ended.
 

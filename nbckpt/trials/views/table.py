@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,10 +14,10 @@ from nbckpt.render import Cell, Column, Fold, Hint, Page, Result, Table, count, 
 from nbckpt.trials.model.metrics import is_number, plain
 from nbckpt.trials.model.spec import LOOP
 from nbckpt.trials.model.stopping import Stopper
-from nbckpt.trials.model.trial import Status, Trial, state_of
+from nbckpt.trials.model.trial import Status, Trial, is_held, state_of
 from nbckpt.trials.model.view import ExperimentView, internals
 from nbckpt.trials.views.data import ExperimentData, experiment_data
-from nbckpt.trials.views.eta import Progress, progress, typical
+from nbckpt.trials.views.eta import Progress, left_in_all, progress, typical
 from nbckpt.trials.views.fields import matching
 from nbckpt.trials.views.formats import shown_value, tail
 from nbckpt.trials.views.metrics import (
@@ -105,13 +106,19 @@ class TrialTable(Result):
         experiment, trials = self.experiment, self.experiment.trials
         states, chosen = states_of(experiment), self._chosen()
         shown = self._shown(chosen, states)
-        table = _table(shown, trials, states, self._metrics(trials), progress_of(experiment, shown, states))
+        running = progress_of(experiment, trials, states)
+        table = _table(shown, trials, states, self._metrics(trials), running)
         failed = [trial for trial in trials if trial.status == Status.ERROR]
         others = Table("other experiments", (Column("experiment"), Column("trials")), self.others)
         return Page(
             f"{experiment.name}: {counted(states)}",
             (table, others),
-            (*self._filtered(chosen), *self._which(shown, chosen, states), *_notes(experiment, states)),
+            (
+                *self._filtered(chosen),
+                *self._which(shown, chosen, states),
+                *_left(experiment, running),
+                *_notes(experiment, states),
+            ),
             tuple(_errors(failed)),
             hints=_hints(experiment, states),
         )
@@ -222,7 +229,8 @@ def _table(
     is_tagged = any(annotation.tags for annotation in annotations.values())
     is_noted = any(annotation.note for annotation in annotations.values())
     is_scheduled = any(state_of(trial).scheduling.rungs for trial in shown)
-    etas = {name: current.eta for name, current in running.items() if current.eta}
+    etas = {trial.id: running[trial.id].eta for trial in shown if trial.id in running}
+    etas = {name: eta for name, eta in etas.items() if eta}
     columns = (
         *(Column("trial"), Column("status")),
         *(Column(tail(key), number=_all_numbers(configs.values(), key)) for key in keys),
@@ -278,6 +286,21 @@ def _unsaved(trial: Trial) -> Cell:
     if trial.status == Status.TERMINATED:
         return Cell("-")
     return Cell(str(trial.unsaved_results), "Results since the last checkpoint; a crash now would lose them.")
+
+
+def _left(experiment: ExperimentView, running: Mapping[str, Progress]) -> Iterator[str]:
+    """Yield how long all trials still take, if several run or wait and that is known."""
+    trials = {trial.id: trial for trial in experiment.trials}
+    waiting = max(internals(experiment).unfinished - len(running), 0)
+    if len(running) + waiting < 2:
+        return
+    ended = [
+        trial.elapsed_s for trial in trials.values() if trial.status == Status.TERMINATED or is_held(trial)
+    ]
+    pairs = [(trials[name].elapsed_s, current.left_s) for name, current in running.items()]
+    left_s = left_in_all(ended, pairs, waiting, max(experiment.spec.max_concurrent, len(pairs)))
+    if left_s is not None:
+        yield f"about {duration(max(math.ceil(left_s), 1))} left for {count(len(running) + waiting, 'trial')}"
 
 
 def _notes(experiment: ExperimentView, states: Mapping[str, str]) -> Iterator[str]:
