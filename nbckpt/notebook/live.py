@@ -1,17 +1,27 @@
-"""Live: results that follow an experiment. Each has one output in its cell, which is updated in place."""
+"""Live: results that follow an experiment. Each has one output in its cell, which is updated in place.
+
+While an experiment runs, the same component as in the panel may be mounted below that output, which then is
+hidden, and is its static copy. See docs/decisions/0107.
+"""
 
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from contextvars import copy_context
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
 
 from IPython.core.formatters import IPythonDisplayFormatter
 from IPython.core.interactiveshell import InteractiveShell
 
+from nbckpt.notebook.static_copy import PERIOD_S as _COPY_PERIOD_S
 from nbckpt.render.output import Output, is_kernel
 
 if TYPE_CHECKING:
+    from nbckpt.notebook.widget.place import Place
     from nbckpt.render import Result
     from nbckpt.trials.engine.experiment import Experiment
 
@@ -21,28 +31,84 @@ _EXPERIMENT = "nbckpt.trials.engine.experiment", "Experiment"
 _TABLE = "nbckpt.trials.views.table", "TrialTable"
 
 
+class Mounted(Protocol):
+    """What is mounted below the output of an experiment. Any thread may use it."""
+
+    def is_watched(self) -> bool:
+        """Tell whether a browser shows it now."""
+
+    def close(self) -> None:
+        """Close it. Then the output above it is shown again."""
+
+
+Mount = Callable[["Experiment", "Place", Callable[[], object]], "Mounted | None"]
+"""Mounts the live table of an experiment in a place, and calls a function after each deed there.
+
+It returns None if the table cannot work here.
+"""
+
+
 class View:
     """One output in one cell; the first `refresh` creates it.
 
+    Args:
+        result: What it shows.
+        experiment: What it follows.
+        place: Where the live table is mounted; None for an output alone.
+        clock: Returns seconds.
+
     Attributes:
         version: The experiment's version that is shown; -1 before the first `refresh`.
+        context: The context of the cell: without it, some kernels refuse output of a thread.
+        cell: The id of the cell, which may be empty, and the number of its run.
+        is_new: Whether the live table is still to be mounted.
+        mounted: The live table, which hides the output while a browser shows it; None if there is none.
     """
 
-    def __init__(self, result: Result, experiment: Experiment) -> None:
+    def __init__(
+        self,
+        result: Result,
+        experiment: Experiment,
+        place: Place | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         from nbckpt.trials.model.view import internals  # an experiment is there, so trials are imported
 
         self._result = result
         self._internals = internals(experiment)
         self._output = Output()
+        self._clock = clock
+        self._put_at = float("-inf")
         self._lock = threading.Lock()
+        self.place = place
         self.version = -1
+        self.context = copy_context()
+        self.cell = "", 0
+        self.is_new = place is not None
+        self.mounted: Mounted | None = None
+
+    def show(self) -> None:
+        """Show the output below the running cell, and below it the place of the live table."""
+        self.refresh()
+        if self.place is not None:
+            self.place.show()
+
+    def tick(self) -> None:
+        """Update the output; seldom, while the live table hides it."""
+        is_hidden = self.mounted is not None and self.mounted.is_watched()
+        if not is_hidden or self._clock() - self._put_at >= _COPY_PERIOD_S:
+            self.refresh()
 
     def refresh(self) -> None:
         """Update the output if the experiment changed. After the return the current version is shown."""
         with self._lock:
             shown, self.version = self.version, self._internals.version
             if shown != self.version:
-                self._output.put(self._result._repr_mimebundle_())
+                data: dict[str, Any] = dict(self._result._repr_mimebundle_())
+                if self.place is not None:
+                    data["text/html"] = self.place.copied(data["text/html"])
+                self._output.put(data)
+                self._put_at = self._clock()
 
 
 class Live:
@@ -53,12 +119,22 @@ class Live:
 
     Args:
         shell: The shell.
+        places: Returns a place for the live table of an experiment that begins; None if there is none here.
+        mount: Mounts the live table.
     """
 
-    def __init__(self, shell: InteractiveShell) -> None:
+    def __init__(
+        self,
+        shell: InteractiveShell,
+        places: Callable[[], Place | None] = lambda: None,
+        mount: Mount = lambda *_: None,
+    ) -> None:
         self._shell = shell
+        self._new_place, self._mount = places, mount
         self._shown: tuple[int, Result] | None = None
         self._views: dict[Experiment, list[View]] = {}
+        self._mounted: list[View] = []
+        self._is_over = False
         self._lock = threading.Lock()
 
     def register(self) -> None:
@@ -70,9 +146,12 @@ class Live:
             formatter.for_type_by_name(*_TABLE, lambda table: self.show(table, table.experiment))
 
     def unregister(self) -> None:
-        """Show experiments and trial tables without updates again."""
+        """Show experiments and trial tables without updates again, and close the live tables."""
         for module, name in (_EXPERIMENT, _TABLE):
             self._formatter().pop(f"{module}.{name}", None)
+        with self._lock:
+            self._is_over = True
+        self._close(self._mounted)
 
     def _formatter(self) -> IPythonDisplayFormatter:
         assert self._shell.display_formatter is not None
@@ -94,17 +173,28 @@ class Live:
                     view.refresh()
             return
         self._shown = here
-        view = View(result, experiment)
+        is_live = result is experiment and experiment.running
+        view = View(result, experiment, self._new_place() if is_live else None)
+        view.cell = self._cell()
+        self._close([former for former in self._mounted if _is_again(former.cell, view.cell)])
+        self._start(experiment, view)
+        view.show()  # last: after an interrupt at this output, the thread already follows it
+
+    def _cell(self) -> tuple[str, int]:
+        """Return the id of the running cell, empty if the front end tells none, and the run's number."""
+        parent = self._shell.get_parent() if hasattr(self._shell, "get_parent") else None
+        return str((parent or {}).get("metadata", {}).get("cellId", "")), self._shell.execution_count
+
+    def _start(self, experiment: Experiment, view: View) -> None:
+        """Have a view updated until its experiment ends, if that runs."""
         with self._lock:
             views = self._views.get(experiment)
             if views is not None:
-                views.append(view)
+                views.extend([view] if view not in views else [])
             elif experiment.running:
                 self._views[experiment] = [view]
-                # With the context of this cell: without it, some kernels refuse output of a thread.
-                work, arguments = copy_context().run, (self._follow, experiment)
+                work, arguments = view.context.copy().run, (self._follow, experiment)
                 threading.Thread(target=work, args=arguments, name="nbckpt-live", daemon=True).start()
-        view.refresh()  # last: after an interrupt at this output, the thread already follows it
 
     def _follow(self, experiment: Experiment) -> None:
         """Update the views of an experiment until it ends."""
@@ -113,9 +203,38 @@ class Live:
             ended = experiment.wait(_PERIOD_S)
             # A cell that runs again loses its former output without notice. So update only the newest views.
             for view in views[-_MOST_LIVE:]:
-                view.refresh()
+                if view.is_new and not ended:
+                    self._mount_in(view, experiment)
+                view.tick()
             with self._lock:
                 if ended and not experiment.running:
                     for view in self._views.pop(experiment):
                         view.refresh()
                     return
+
+    def _mount_in(self, view: View, experiment: Experiment) -> None:
+        """Mount the live table of a view, and close the oldest one if there are too many."""
+        assert view.place is not None
+        view.is_new = False
+        with suppress(Exception):  # without the table, the output is all that is shown, and is followed
+            view.mounted = self._mount(experiment, view.place, partial(self._start, experiment, view))
+        with self._lock:
+            self._mounted += [view] if view.mounted is not None else []
+            closed = self._mounted if self._is_over else self._mounted[:-_MOST_LIVE]
+        self._close(closed)
+
+    def _close(self, views: Sequence[View]) -> None:
+        """Close live tables. Their static copies are shown again."""
+        with self._lock:
+            closed = [view for view in views if view in self._mounted]
+            self._mounted = [view for view in self._mounted if view not in closed]
+        for view in closed:
+            if view.mounted is not None:
+                view.mounted.close()
+                view.mounted = None
+                view.refresh()
+
+
+def _is_again(former: tuple[str, int], now: tuple[str, int]) -> bool:
+    """Tell whether two runs are of the same cell."""
+    return bool(now[0]) and former[0] == now[0] and former[1] != now[1]

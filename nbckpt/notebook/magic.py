@@ -23,7 +23,7 @@ from nbckpt.notebook import completer
 from nbckpt.notebook.cells import CellCache, run_again
 from nbckpt.notebook.fate import fate
 from nbckpt.notebook.live import Live
-from nbckpt.notebook.panel_choice import ShownPanel, make_panel
+from nbckpt.notebook.panel_choice import LiveTables, ShownPanel, make_panel
 from nbckpt.notebook.points import CellWatch, show_last_state, tell_off
 from nbckpt.notebook.progress import DELAY_S, ProgressLine
 from nbckpt.notebook.tokenize import split
@@ -54,7 +54,8 @@ class CheckpointMagics(Magics):
 
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
-        self.live = Live(shell)
+        tables = LiveTables(self.session, self._is_busy, lambda: self._is_running)
+        self.live = Live(shell, tables.place, tables.mount)
         self.cells = CellCache(shell, lambda: self._names()[0])
         self._panel: ShownPanel | None = None
         self._is_running = self._has_asked = False

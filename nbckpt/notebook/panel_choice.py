@@ -1,12 +1,19 @@
-"""Choice of the panel: one widget if the libraries for it are there, else the panel of core widgets."""
+"""Choice of the panel and the live table: one widget if the libraries for it are there, else simpler ones."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Protocol
 
 from nbckpt.commands import Session
 from nbckpt.settings import panel_kind
+
+if TYPE_CHECKING:
+    from nbckpt.notebook.widget.live_table import LiveTable
+    from nbckpt.notebook.widget.place import Place
+    from nbckpt.trials.engine.experiment import Experiment
 
 _LEAST_IPYWIDGETS = 8
 
@@ -62,3 +69,40 @@ def has_anywidget() -> bool:
     except ImportError:
         return False
     return int(ipywidgets.__version__.partition(".")[0]) >= _LEAST_IPYWIDGETS
+
+
+@dataclass(frozen=True)
+class LiveTables:
+    """The live tables of one shell; see docs/decisions/0107.
+
+    Attributes:
+        open_session: Returns the session for commands.
+        is_busy: Tells whether a cell runs in another thread than the caller.
+        is_running: Tells whether a cell runs in any thread.
+    """
+
+    open_session: Callable[[], Session]
+    is_busy: Callable[[], bool]
+    is_running: Callable[[], bool]
+
+    def place(self) -> Place | None:
+        """Return a place for a live table; None if the libraries are missing. It imports none of them."""
+        if panel_kind() == "core" or not (find_spec("anywidget") and find_spec("ipywidgets")):
+            return None
+        from nbckpt.notebook.widget.place import Place
+
+        return Place(line="")
+
+    def mount(self, experiment: Experiment, place: Place, after: Callable[[], object]) -> LiveTable | None:
+        """Mount the live table of an experiment in a place. If that fails, its HTML is all that is shown.
+
+        Args:
+            experiment: The experiment. If it belongs to another store, commands cannot reach it: no table.
+            place: The place, which is shown already.
+            after: Called after each deed.
+        """
+        if not has_anywidget() or self.open_session().library.folder != experiment.folder.parent:
+            return None
+        from nbckpt.notebook.widget.live_table import LiveTable
+
+        return LiveTable(experiment, place, self.open_session, self.is_busy, self.is_running, after)

@@ -11,7 +11,9 @@ from datetime import datetime
 from nbckpt.render import Page, Result, Table, count, html_of, short
 from nbckpt.render.output import Output
 
-_PERIOD_S = 2.0
+PERIOD_S = 2.0
+"""How often a copy is renewed that nobody sees while its kernel lives."""
+
 _MOST_ROWS = 10
 _MOST_COLUMNS = 8
 _MOST_NOTES = 2
@@ -83,7 +85,7 @@ class StaticOutput:
 
     def tick(self) -> None:
         """Show the newest result if the last update is two seconds ago or more."""
-        if time.monotonic() - self._put_at >= _PERIOD_S:
+        if time.monotonic() - self._put_at >= PERIOD_S:
             self.flush()
 
     def flush(self) -> None:

@@ -20,6 +20,7 @@ test("the state line tells waiting from silence", () => {
   assert.deepEqual([1500, 2100, 11500].map((now) => standing({ ...seen, now })), ["live", "waiting", "silent"]);
   assert.equal(standing({ ...seen, gone: true, now: 1000 }), "gone");
   assert.match(stateLine("silent", "14:02"), /No answer since 14:02/);
+  assert.doesNotMatch(stateLine("silent", "14:02", true), /Run this cell/);
   assert.deepEqual([reason("live", ""), reason("waiting", "")], ["", ""]);
 });
 

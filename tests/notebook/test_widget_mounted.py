@@ -17,6 +17,7 @@ pytest.importorskip("anywidget")
 from ipywidgets.widgets.widget import _instances  # noqa: E402
 
 from nbckpt.notebook.widget.mounted import FRONT, Mounted, front_parts  # noqa: E402
+from nbckpt.notebook.widget.place import Place  # noqa: E402
 
 LARGEST_LOADER = 2_000
 
@@ -27,7 +28,7 @@ class Heard(Mounted):
     def __init__(self) -> None:
         self.sent: list[tuple[Any, Any]] = []
         self.heard: list[Any] = []
-        super().__init__(lambda content, _: self.heard.append(content))
+        super().__init__(lambda content, _: self.heard.append(content), "a-place")
 
     def send(self, content: Any, buffers: Any = None) -> None:
         self.sent.append((content, buffers))
@@ -55,14 +56,13 @@ def test_parts_are_sent_by_their_names_only() -> None:
 
 
 def test_only_html_with_a_place_is_shown(notebook: Notebook, published: list[dict[str, Any]]) -> None:
-    widget = Heard()
+    place = Place()
     published.clear()
-    widget.show()
+    place.show()
     (output,) = published
     assert list(output["data"]) == ["text/html"]
-    assert f'data-nbckpt-place="{widget.place}"' in output["data"]["text/html"]
+    assert f'data-nbckpt-place="{place.name}"' in output["data"]["text/html"]
     assert "Run this cell again for the buttons." in output["data"]["text/html"]
-    widget.close()
 
 
 def test_a_hundred_closed_widgets_leave_nothing() -> None:
@@ -84,7 +84,7 @@ def test_the_front_end_chooses_the_thread_of_the_next_message() -> None:
 
 
 def test_each_message_lets_the_front_end_choose(monkeypatch: pytest.MonkeyPatch) -> None:
-    widget = Mounted(lambda *_: None)
+    widget = Mounted(lambda *_: None, "a-place")
     for send in (lambda: widget.send({"kind": "said"}), lambda: setattr(widget, "pane", "trials")):
         widget.comm._reply_subshell_id = "of-a-cell"
         send()

@@ -146,7 +146,7 @@ class Channel:
 
     def push(self) -> None:
         """Push changes from now on, while a browser looks. This call waits for nothing."""
-        if not self._is_watched() or self._closed.is_set():
+        if not self.is_watched() or self._closed.is_set():
             return
         with self._lock:
             if self._ticker is not None:
@@ -270,13 +270,14 @@ class Channel:
         self._said = said
         return {"kind": "said", "text": said, "tone": "error", "undo": False}
 
-    def _is_watched(self) -> bool:
+    def is_watched(self) -> bool:
+        """Tell whether a browser shows a pane, and was heard of in the last half minute."""
         return self.pane is not None and self._clock() - self._heard_at < _HEARD_S
 
     def _tick(self) -> None:
         took = 0.0
         try:
-            while self._is_watched() and not self._closed.wait(max(PERIOD_S, _SHARE * took)):
+            while self.is_watched() and not self._closed.wait(max(PERIOD_S, _SHARE * took)):
                 began = self._clock()
                 self.step()
                 took = self._clock() - began

@@ -106,6 +106,30 @@ class Experiments:
         return next(iter(self._open), "")
 
 
+class OneExperiment:
+    """One experiment in sight, whatever the browser asks for. It has the face of `Experiments`.
+
+    Args:
+        experiment: The experiment.
+    """
+
+    def __init__(self, experiment: Experiment) -> None:
+        self._experiment = experiment
+        self.chosen = ""
+        self.version = 0
+
+    def renew(self) -> None:
+        """Do nothing: what happens in this process is known."""
+
+    def current(self) -> Experiment:
+        """Return the experiment."""
+        return self._experiment
+
+    def counts(self) -> list[Message]:
+        """Return no list: there is nothing to choose."""
+        return []
+
+
 class ShownView(View):
     """What is shown of each trial, and how the head of the list says that."""
 

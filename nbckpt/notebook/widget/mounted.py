@@ -1,8 +1,7 @@
-"""Mounted: the widget of the panel. It is never displayed: the browser mounts it beside its static copy."""
+"""Mounted: the widget of the panel. It is never displayed: the browser mounts it in its place in the page."""
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from hashlib import sha256
@@ -13,10 +12,8 @@ import anywidget
 import traitlets
 
 from nbckpt._private_apis import free_comm
-from nbckpt.render.output import Output
 
 FRONT = Path(__file__).parent / "front"
-AGAIN = "Run this cell again for the buttons."
 LOADER = "loader.js"
 
 Heard = Callable[[Any, Sequence[memoryview]], object]
@@ -36,16 +33,14 @@ def _digests() -> Mapping[str, str]:
 
 
 class Mounted(anywidget.AnyWidget):  # see docs/decisions/0100
-    """The panel in the browser. Only choices are synced: rows and points come by messages.
+    """The panel or the live table in the browser. Only choices are synced: rows and points come by messages.
 
-    Any thread may send. What the browser sends is handled in a thread that the kernel chooses.
+    Any thread may make one, and send. What the browser sends is handled in a thread that the kernel chooses.
 
     Args:
         hear: Called with each message of the browser and its buffers.
+        place: The name of the place in the page; see `Place`.
         choices: The first values of the synced choices.
-
-    Attributes:
-        place: The name of the place in the page.
     """
 
     _esm = (FRONT / LOADER).read_text(encoding="utf-8")
@@ -57,23 +52,11 @@ class Mounted(anywidget.AnyWidget):  # see docs/decisions/0100
     filter = traitlets.Dict().tag(sync=True)
     chosen = traitlets.Dict().tag(sync=True)
 
-    def __init__(self, hear: Heard, **choices: Any) -> None:
+    def __init__(self, hear: Heard, place: str, **choices: Any) -> None:
         self._hear = hear
-        self._place = Output()
-        super().__init__(place=uuid.uuid4().hex, parts=dict(_digests()), **choices)
+        super().__init__(place=place, parts=dict(_digests()), **choices)
         self.on_msg(self._heard)
         free_comm(self.comm)
-
-    def show(self) -> None:
-        """Show the place of the panel below the running cell: one line, which the browser replaces."""
-        html = (
-            f'<div data-nbckpt-place="{self.place}"><p style="margin:.2em 0;opacity:.75;">{AGAIN}</p></div>'
-        )
-        self._place.put({"text/html": html})
-
-    def copied(self, html: str) -> str:
-        """Return the HTML of a static copy, which the browser hides while the panel is there."""
-        return f'<div data-nbckpt-copy="{self.place}">{html}</div>'
 
     def _heard(self, _: object, content: Any, buffers: Sequence[memoryview]) -> None:
         name = content.get("name") if isinstance(content, dict) and content.get("kind") == "part" else None

@@ -15,6 +15,7 @@ from nbckpt.notebook.widget.checkpoints import CheckpointsWire
 from nbckpt.notebook.widget.experiments import best_of
 from nbckpt.notebook.widget.history import HistoryWire
 from nbckpt.notebook.widget.mounted import Mounted
+from nbckpt.notebook.widget.place import Place
 from nbckpt.notebook.widget.sync import SyncWire
 from nbckpt.notebook.widget.trials import TrialsWire
 from nbckpt.notebook.widget.wires import Commands, Message
@@ -58,16 +59,17 @@ class WidgetPanel:
         self._runner = CommandRunner(open_session, is_busy)
         self._wires = wires_of(self._runner, self._chosen)
         self._tab = tab or ("trials" if self._wires["trials"].tab() else "checkpoints")
-        self.widget = Mounted(self._heard, pane=self._tab)
+        self._place = Place()
+        self.widget = Mounted(self._heard, self._place.name, pane=self._tab)
         self.channel = Channel(self._runner, self._send, self._wires, is_running, self._copy)
-        self._static = StaticOutput(self.widget.copied)
+        self._static = StaticOutput(self._place.copied)
         self._copied: object = None
 
     def show(self) -> None:
         """Show the static copy below the running cell, and the place of the panel below it."""
         self._copy()
         self._static.create()
-        self.widget.show()
+        self._place.show()
         self._runner.session().auto.began = self.channel.push
 
     def refresh(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from nbckpt.notebook.widget import trial_actions, trial_details
-from nbckpt.notebook.widget.experiments import Experiments, order_of, view_of
+from nbckpt.notebook.widget.experiments import Experiments, OneExperiment, order_of, view_of
 from nbckpt.notebook.widget.points import Tail
 from nbckpt.notebook.widget.rows import row_of, setting_of, sign_of, summary_of
 from nbckpt.notebook.widget.wires import PAGE, Commands, Message, Pace
@@ -53,6 +53,7 @@ class TrialsWire:
         commands: Runs commands.
         chosen: Returns the trials that are selected in the browser, whose curves come first.
         pace: Tells when to look for experiments of other processes.
+        only: The only experiment to show; by default all of the store.
     """
 
     OF: ClassVar[frozenset[str]] = frozenset({"trial", "media"})
@@ -65,9 +66,11 @@ class TrialsWire:
         commands: Commands,
         chosen: Callable[[], Sequence[str]] = lambda: (),
         pace: Pace | None = None,
+        only: Experiment | None = None,
     ) -> None:
         self._commands, self._chosen = commands, chosen
-        self._experiments = Experiments(commands, pace or Pace())
+        every = Experiments(commands, pace or Pace())
+        self._experiments = every if only is None else OneExperiment(only)
         self._metric = ""
         self._forget()
 

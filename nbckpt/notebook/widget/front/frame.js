@@ -15,8 +15,10 @@ const TICK_MS = 15000;
 /**
  * What the state line says. Pure.
  * @param {import("./link.js").Standing} standing @param {string} hour when the kernel answered last
+ * @param {boolean} [small] below a cell that runs trials: to run it again would start them again
  */
-export function stateLine(standing, hour) {
+export function stateLine(standing, hour, small = false) {
+  if (small && standing === "silent") return `○ No answer since ${hour}. Running another cell? It will go on.`;
   return {
     live: "● Live",
     waiting: "◌ Waiting for the kernel…",
@@ -273,13 +275,13 @@ export function frame({ model, signal, parts, load, panes: names, small = false 
   let stated = "";
   function standingChanged() {
     const now = link.standing();
-    const text = stateLine(now, hour()) + (link.waits() ? " +" : "");
+    const text = stateLine(now, hour(), small) + (link.waits() ? " +" : "");
     if (text !== stated) {
       stated = text;
       state.dataset.state = now;
       dom.fill(
         state,
-        dom.make("span", { text: stateLine(now, hour()) }),
+        dom.make("span", { text: stateLine(now, hour(), small) }),
         now !== "live" && link.waits() ? dom.button({ label: "Cancel", run: link.cancel }) : null,
         now === "elsewhere" ? dom.button({ label: "Show it here", run: () => void link.tell({ kind: "here" }) }) : null,
       );

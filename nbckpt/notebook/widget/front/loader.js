@@ -19,11 +19,13 @@ const part = (model, name) => {
     model.on("msg:custom", function hear(/** @type {any} */ said, /** @type {any} */ [bytes]) {
       if (said.kind !== "part" || said.name !== name) return;
       model.off("msg:custom", hear);
+      asked.forEach(clearTimeout);
       // Kept only now: nobody waits for the part of a panel that has gone.
       if (!KEPT.has(key)) KEPT.set(key, name.endsWith(".js") ? code(bytes) : new TextDecoder().decode(bytes));
       done(KEPT.get(key));
     });
-    model.send({ kind: "part", name });
+    // Again, if need be: what is sent while the kernel makes the thread for messages waits for the running cell.
+    const asked = [0, 500, 2000].map((wait) => setTimeout(() => model.send({ kind: "part", name }), wait));
   });
 };
 
