@@ -2,6 +2,7 @@
 
 const GONE = ["comm_live_update", "comm:close", "destroy"];
 const PERIOD_MS = 100;
+const ASK_MS = [0, 500, 2000];
 
 /**
  * Show the panel in each element of its place, as soon as that is on the page.
@@ -17,6 +18,22 @@ export function mount({ model, part }) {
   const hide = document.createElement("style");
   hide.textContent = `[data-nbckpt-copy="${model.get("place")}"], ${at} > p { display: none }`;
 
+  /**
+   * Wait until the kernel answers. Some answer nothing while a cell runs: then what stands in the page is worth more.
+   * @param {AbortSignal} signal
+   */
+  const answered = (signal) => new Promise((done) => {
+    const asked = ASK_MS.map((wait) => setTimeout(() => model.send({ kind: "ping", n: 0 }), wait));
+    const stop = () => {
+      model.off("msg:custom", hear);
+      asked.forEach(clearTimeout);
+      done(undefined);
+    };
+    const hear = (/** @type {any} */ said) => said.kind === "pong" && stop();
+    model.on("msg:custom", hear);
+    signal.addEventListener("abort", stop);
+  });
+
   /** @param {Element} place */
   const show = async (place) => {
     const view = new AbortController();
@@ -24,7 +41,7 @@ export function mount({ model, part }) {
     views.set(place, view);
     view.signal.addEventListener("abort", () => el.remove());
     try {
-      const panel = await part("panel.js");
+      const [panel] = await Promise.all([part("panel.js"), answered(view.signal)]);
       if (view.signal.aborted) return;
       place.append(el);
       await panel.show({ model, el, signal: view.signal, part });
