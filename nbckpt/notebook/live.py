@@ -41,11 +41,14 @@ class Mounted(Protocol):
         """Close it. Then the output above it is shown again."""
 
 
-Mount = Callable[["Experiment", "Place", Callable[[], object]], "Mounted | None"]
-"""Mounts the live table of an experiment in a place, and calls a function after each deed there.
+class Tables(Protocol):
+    """The live tables of a shell."""
 
-It returns None if the table cannot work here.
-"""
+    def place(self) -> Place | None:
+        """Return a place for a live table; None if there is none here."""
+
+    def mount(self, experiment: Experiment, place: Place, after: Callable[[], object]) -> Mounted | None:
+        """Mount a live table in its place, and call *after* after each deed there; None if it cannot work."""
 
 
 class View:
@@ -119,18 +122,12 @@ class Live:
 
     Args:
         shell: The shell.
-        places: Returns a place for the live table of an experiment that begins; None if there is none here.
-        mount: Mounts the live table.
+        tables: The live tables; by default none.
     """
 
-    def __init__(
-        self,
-        shell: InteractiveShell,
-        places: Callable[[], Place | None] = lambda: None,
-        mount: Mount = lambda *_: None,
-    ) -> None:
+    def __init__(self, shell: InteractiveShell, tables: Tables | None = None) -> None:
         self._shell = shell
-        self._new_place, self._mount = places, mount
+        self._tables = tables
         self._shown: tuple[int, Result] | None = None
         self._views: dict[Experiment, list[View]] = {}
         self._mounted: list[View] = []
@@ -173,8 +170,8 @@ class Live:
                     view.refresh()
             return
         self._shown = here
-        is_live = result is experiment and experiment.running
-        view = View(result, experiment, self._new_place() if is_live else None)
+        tables = self._tables if result is experiment and experiment.running else None
+        view = View(result, experiment, None if tables is None else tables.place())
         view.cell = self._cell()
         self._close([former for former in self._mounted if _is_again(former.cell, view.cell)])
         self._start(experiment, view)
@@ -214,10 +211,12 @@ class Live:
 
     def _mount_in(self, view: View, experiment: Experiment) -> None:
         """Mount the live table of a view, and close the oldest one if there are too many."""
+        assert self._tables is not None
         assert view.place is not None
         view.is_new = False
         with suppress(Exception):  # without the table, the output is all that is shown, and is followed
-            view.mounted = self._mount(experiment, view.place, partial(self._start, experiment, view))
+            again = partial(self._start, experiment, view)
+            view.mounted = self._tables.mount(experiment, view.place, again)
         with self._lock:
             self._mounted += [view] if view.mounted is not None else []
             closed = self._mounted if self._is_over else self._mounted[:-_MOST_LIVE]

@@ -54,8 +54,7 @@ class CheckpointMagics(Magics):
 
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
-        tables = LiveTables(self.session, self._is_busy, lambda: self._is_running)
-        self.live = Live(shell, tables.place, tables.mount)
+        self.live = Live(shell, LiveTables(self.session, self._is_busy, lambda: self._is_running))
         self.cells = CellCache(shell, lambda: self._names()[0])
         self._panel: ShownPanel | None = None
         self._is_running = self._has_asked = False

@@ -190,8 +190,7 @@ def test_four_tables_stay_and_none_after_the_extension(
     for _ in range(6):
         notebook.run("e")
     views = live_of(notebook)._views[notebook.names["e"]]
-    until(lambda: not any(view.is_new for view in views[-4:]))
-    assert first.widget.comm is None
+    until(lambda: all(view.mounted for view in views[-4:]) and first.widget.comm is None)
     assert len(mounted(notebook)) == 4
     ended(notebook)
     notebook.run("%unload_ext nbckpt")

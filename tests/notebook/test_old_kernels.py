@@ -6,14 +6,11 @@ NBCKPT_OLD_PYTHON names a Python that has them beside JupyterLab 4, NBCKPT_OLD_W
 from __future__ import annotations
 
 import os
-import re
-import subprocess
 
 import pytest
 from playwright.sync_api import expect
 
 from notebook.lab import Lab
-from notebook.test_live_table_browser import BEGIN, GO_ON, RUN
 from notebook.test_panel_browser import (
     click,
     sees,
@@ -71,25 +68,3 @@ def test_the_interrupt_button_pauses_and_the_panel_resumes_a_run(lab: Lab) -> No
     click(panel, "Stop…")
     click(panel, "Stop now")
     sees(panel, "1 stopped")
-
-
-def test_the_widget_takes_its_place_after_the_running_cell(lab: Lab, python: str) -> None:
-    """This kernel answers nothing while a cell runs. Meanwhile the table of HTML is followed."""
-    if subprocess.run([python, "-c", "import anywidget"], check=False, capture_output=True).returncode:
-        pytest.skip("needs anywidget beside the old kernel")
-    cells = RUN.format("first"), "%ckpt panel trials", f"{RUN.format('second')} --wait", GO_ON
-    lab.open("old-widget.ipynb", BEGIN, *cells)
-    lab.run(0)
-    first = lab.run(1)
-    first.locator(".nb-small").wait_for()
-    lab.run(2).get_by_role("row").filter(has_text="t0").first.click()
-    waiting = lab.start(3)  # the page has the modules already
-    expect(waiting.locator("[data-nbckpt-copy]")).to_contain_text("2 running")
-    first.get_by_role("button", name="Pause all").click()
-    expect(first).to_contain_text(re.compile("Waiting for the kernel|No answer since"))
-    expect(waiting.locator("[data-nbckpt-copy]")).to_be_visible()
-    expect(waiting.locator(".nb-small")).to_have_count(0)
-    lab.page.get_by_role("button", name="Interrupt the kernel").click()
-    waiting.locator(".nb-small").wait_for()
-    expect(first).to_contain_text("Pausing all trials of first.")
-    lab.run(4)
