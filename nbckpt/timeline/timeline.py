@@ -43,6 +43,10 @@ class Rerun:
     error: str
 
 
+_MOST_POINTS = 50
+"""The most points to look at on one branch. Beyond that, the changes between two points are not known."""
+
+
 class Path:
     """The points that a step passes.
 
@@ -60,6 +64,12 @@ class Path:
         cells, beside = changes_of(point)
         self._cells |= cells
         self._beside |= beside
+
+    def join(self, other: Path) -> None:
+        """Add the points of another path."""
+        self.is_known = self.is_known and other.is_known
+        self._cells |= other._cells
+        self._beside |= other._beside
 
     def left(self) -> set[str]:
         """Return what stays as it is: what changed without a cell, while a thread runs that may go on."""
@@ -160,7 +170,7 @@ class Timeline(Recorder):
             )
         target = self._chain.get(self._undone[-steps]) or self._tracker.manifest(self._undone[-steps])
         ways = self._ways_along([self._here().id, *reversed(self._undone[-steps:])])
-        arrived = self._go(target, self._path_from(target).left())
+        arrived = self._go(target, self._path_between(self._here(), target).left())
         self._ways += ways
         del self._undone[-steps:]
         return arrived
@@ -274,7 +284,8 @@ class Timeline(Recorder):
         present = parent or present
         came_from = ways.pop()[1] if ways and ways[-1][0] == present.id else ""
         former = came_from and self._chain.get(came_from)
-        path.is_known = path.is_known and not former
+        if former:
+            path.join(self._path_between(former, present))
         path.add(present)
         former = former or self._chain.get(present.parent if parent is not None else "")
         if former is None:
@@ -294,19 +305,21 @@ class Timeline(Recorder):
             point = self._chain.get(point.parent)
         return point.parent if point is not None else ""
 
-    def _path_from(self, target: Manifest) -> Path:
-        """Return the points between the present one and a later one of the same branch."""
-        path, base, point = Path(), self._here(), target
+    def _path_between(self, base: Manifest, point: Manifest) -> Path:
+        """Return the points between one point and a later one of the same branch."""
+        path = Path()
         while is_beside(base) and (parent := self._chain.get(base.parent)):
             path.add(base)
             base = parent
-        while point.id != base.id:
+        for _ in range(_MOST_POINTS):
+            if point.id == base.id:
+                return path
             path.add(point)
             former = self._chain.get(point.parent)
             if former is None:
-                path.is_known = False
                 break
             point = former
+        path.is_known = False
         return path
 
     def needed(self) -> set[str]:

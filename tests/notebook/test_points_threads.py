@@ -68,6 +68,19 @@ def test_each_undo_goes_back_while_a_thread_changes_a_list(watched: Notebook) ->
     assert watched.names["log"] is log
 
 
+def test_undo_after_redo_leaves_the_list_of_a_thread(watched: Notebook) -> None:
+    watched.run(BUSY)
+    watched.run("thread.start()")
+    watched.run("x = 1")
+    watched.run("x = 2")
+    log = watched.names["log"]
+    for way, number in (("undo", 1), ("redo", 2), ("undo", 1), ("redo", 2), ("undo", 1)):
+        appends(watched)
+        watched.run(f"%ckpt {way}")
+        assert watched.names["x"] == number
+        assert watched.names["log"] is log
+
+
 def test_a_cell_that_reads_does_not_use_up_a_step_of_a_thread(watched: Notebook) -> None:
     watched.run(BUSY)
     watched.run("thread.start()")
