@@ -221,7 +221,9 @@ class Step:
         mates = {name: {name, *before.get(name, ())} for name in (*self.changed, *self.removed)}
         for name in mates.keys() & now.keys():
             mates[name] |= now[name].mates
-        return tuple(name for name in mates if not any(mate in named for mate in mates[name]))
+        beside = {name for name in mates if not any(mate in named for mate in mates[name])}
+        # What a way left as it was differs from the point before, too.
+        return tuple(sorted(beside | ((self._before.unheld & now.keys()) - mates.keys())))
 
     def _facts(self) -> dict[str, Any]:
         beside = {"beside": [*self.beside]} if self.beside else {}

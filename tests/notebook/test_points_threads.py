@@ -81,6 +81,20 @@ def test_undo_after_redo_leaves_the_list_of_a_thread(watched: Notebook) -> None:
         assert watched.names["log"] is log
 
 
+def test_a_cell_after_undo_does_not_hide_what_was_left(watched: Notebook) -> None:
+    watched.run(BUSY)
+    watched.run("thread.start()")
+    watched.run("x = 1")
+    watched.run("x = 2")
+    log = watched.names["log"]
+    appends(watched)
+    watched.run("%ckpt undo")
+    watched.run("x = 3")
+    watched.run("%ckpt undo")
+    assert watched.names["x"] == 1
+    assert watched.names["log"] is log
+
+
 def test_a_cell_that_reads_does_not_use_up_a_step_of_a_thread(watched: Notebook) -> None:
     watched.run(BUSY)
     watched.run("thread.start()")
