@@ -65,6 +65,7 @@ class View:
         context: The context of the cell: without it, some kernels refuse output of a thread.
         cell: The id of the cell, which may be empty, and the number of its run.
         is_new: Whether the live table is still to be mounted.
+        is_gone: Whether the cell was run again, so that the output is no longer on the page.
         mounted: The live table, which hides the output while a browser shows it; None if there is none.
     """
 
@@ -88,6 +89,7 @@ class View:
         self.context = copy_context()
         self.cell = "", 0
         self.is_new = place is not None
+        self.is_gone = False
         self.mounted: Mounted | None = None
 
     def show(self) -> None:
@@ -173,9 +175,18 @@ class Live:
         tables = self._tables if result is experiment and experiment.running else None
         view = View(result, experiment, None if tables is None else tables.place())
         view.cell = self._cell()
-        self._close([former for former in self._mounted if _is_again(former.cell, view.cell)])
+        self._leave(view.cell)
         self._start(experiment, view)
         view.show()  # last: after an interrupt at this output, the thread already follows it
+
+    def _leave(self, cell: tuple[str, int]) -> None:
+        """Close the live tables of former runs of a cell, and mount no more of them."""
+        with self._lock:
+            followed = [view for views in self._views.values() for view in views]
+        gone = [view for view in (*followed, *self._mounted) if _is_again(view.cell, cell)]
+        for view in gone:
+            view.is_gone = True
+        self._close(gone)
 
     def _cell(self) -> tuple[str, int]:
         """Return the id of the running cell, empty if the front end tells none, and the run's number."""
@@ -200,7 +211,7 @@ class Live:
             ended = experiment.wait(_PERIOD_S)
             # A cell that runs again loses its former output without notice. So update only the newest views.
             for view in views[-_MOST_LIVE:]:
-                if view.is_new and not ended:
+                if view.is_new and not (ended or view.is_gone):
                     self._mount_in(view, experiment)
                 view.tick()
             with self._lock:
@@ -220,6 +231,7 @@ class Live:
         with self._lock:
             self._mounted += [view] if view.mounted is not None else []
             closed = self._mounted if self._is_over else self._mounted[:-_MOST_LIVE]
+            closed = [*closed, *([view] if view.is_gone else [])]
         self._close(closed)
 
     def _close(self, views: Sequence[View]) -> None:

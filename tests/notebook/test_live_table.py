@@ -179,6 +179,19 @@ def test_a_cell_that_runs_again_closes_its_former_table(
     assert len(mounted(notebook)) == 1
 
 
+def test_runs_that_follow_each_other_quickly_have_one_table(
+    notebook: Notebook, outputs: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notebook.run(RUN)
+    table_of(notebook)
+    monkeypatch.setattr(notebook.shell, "get_parent", lambda: {"metadata": {"cellId": "a"}}, raising=False)
+    for _ in range(6):
+        notebook.run("e")
+    views = live_of(notebook)._views[notebook.names["e"]]
+    until(lambda: views[-1].mounted)
+    assert [bool(view.mounted) for view in views] == [True, *[False] * 5, True]
+
+
 def test_four_tables_stay_and_none_after_the_extension(
     notebook: Notebook, outputs: list[dict[str, Any]]
 ) -> None:
