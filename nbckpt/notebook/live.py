@@ -6,10 +6,10 @@ hidden, and is its static copy. See docs/decisions/0107.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -29,6 +29,8 @@ _PERIOD_S = 0.25
 _MOST_LIVE = 4
 _EXPERIMENT = "nbckpt.trials.engine.experiment", "Experiment"
 _TABLE = "nbckpt.trials.views.table", "TrialTable"
+
+_log = logging.getLogger("nbckpt")
 
 
 class Mounted(Protocol):
@@ -225,9 +227,11 @@ class Live:
         assert self._tables is not None
         assert view.place is not None
         view.is_new = False
-        with suppress(Exception):  # without the table, the output is all that is shown, and is followed
+        try:
             again = partial(self._start, experiment, view)
             view.mounted = self._tables.mount(experiment, view.place, again)
+        except Exception as error:  # noqa: BLE001  the output is shown and followed without the table
+            _log.warning("the live table of %s cannot be shown", experiment.name, exc_info=error)
         with self._lock:
             self._mounted += [view] if view.mounted is not None else []
             closed = self._mounted if self._is_over else self._mounted[:-_MOST_LIVE]
