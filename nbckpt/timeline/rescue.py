@@ -19,6 +19,7 @@ from nbckpt.core.packs.pools import starts
 from nbckpt.errors import NbckptError
 
 _AT_MOST_S = 30.0
+_NAME = "nbckpt-point-at-end"
 
 Handler = Callable[[int, FrameType | None], Any] | int | None
 
@@ -37,10 +38,16 @@ class Rescue:
         self._handles = False
         self._waiting: int | None = None
         self._process = os.getpid()
+        self._thread: threading.Thread | None = None
+        self._woken, self._is_end = threading.Event(), False
 
     def begin(self) -> None:
         """Wait for the end of the process. Only the main thread can handle signals."""
         atexit.register(self._at_exit)
+        if self._thread is None:
+            # Now: from Python 3.12 on, no thread can start once the process ends.
+            thread = threading.Thread(target=self._wait, args=(self._woken,), name=_NAME, daemon=True)
+            self._thread = thread if starts(thread) else None
         if threading.current_thread() is threading.main_thread() and not self._handles:
             self._former = signal.signal(signal.SIGTERM, self._on_signal)
             self._handles = True
@@ -48,6 +55,9 @@ class Rescue:
     def end(self) -> None:
         """Wait no longer."""
         atexit.unregister(self._at_exit)
+        self._thread = None
+        self._woken.set()
+        self._woken, self._is_end = threading.Event(), False
         if self._handles and signal.getsignal(signal.SIGTERM) == self._on_signal:
             signal.signal(signal.SIGTERM, signal.SIG_DFL if self._former is None else self._former)
         self._handles = False
@@ -70,13 +80,21 @@ class Rescue:
     def _at_exit(self) -> None:
         if os.getpid() != self._process:
             return  # a fork has the handlers too, and its variables are not the notebook's
-        thread = threading.Thread(target=self._try, name="nbckpt-point-at-end", daemon=True)
-        if not starts(thread):
+        thread = self._thread
+        if thread is None:
             self._try()
             return
+        self._is_end = True
+        self._woken.set()
         thread.join(_AT_MOST_S)
         if thread.is_alive():
             _say(f"the store did not answer for {_AT_MOST_S:.0f} s")
+
+    def _wait(self, woken: threading.Event) -> None:
+        """Save when the process ends; do nothing if `end` comes first."""
+        woken.wait()
+        if self._is_end and woken is self._woken:
+            self._try()
 
     def _try(self) -> None:
         try:
