@@ -184,7 +184,7 @@ REAL = BEGIN.replace("mounted.front_parts = lambda: parts", "")
 def test_the_real_panel_shows_the_trials(lab: Lab) -> None:
     errors: list[str] = []
     lab.page.on("pageerror", lambda error: errors.append(str(error)))
-    lab.open("real.ipynb", REAL, RUN, PANEL)
+    lab.open("real.ipynb", REAL, RUN.replace("'live'", "'real'"), PANEL)
     for at in range(2):
         lab.run(at)
     output = lab.run(2)
