@@ -208,10 +208,12 @@ def contents(value: Any, depth: int = 4) -> Any:
 
 
 def inside(value: Any) -> set[int]:
-    """Return the lists that a value contains, itself included."""
+    """Return the lists that a value contains, itself included. A function contains its defaults."""
     reached, todo = set(), [value]
     while todo:
         part = todo.pop()
+        if isinstance(part, types.FunctionType):
+            todo += part.__defaults__ or ()
         if isinstance(part, list) and id(part) not in reached:
             reached.add(id(part))
             todo += part
