@@ -115,7 +115,7 @@ def _space(
 
 
 def _choice(session: Session, search: str, points: Sequence[str], scheduler: str) -> dict[str, Any]:
-    """Return what decides which configurations are tried and which trials go on, as `nbckpt.run` takes it."""
+    """Return the arguments of `nbckpt.run` for the search, its first points and the scheduler."""
     namespace = session.namespace
     return {
         "search": values.find_search(search, namespace) if search else None,
@@ -125,7 +125,7 @@ def _choice(session: Session, search: str, points: Sequence[str], scheduler: str
 
 
 def _places(session: Session, sync: str, restore: str) -> dict[str, Any]:
-    """Return where the experiment is kept and what it starts from, as `nbckpt.run` takes it."""
+    """Return the arguments of `nbckpt.run` for the experiment's folder, its sync and its origin."""
     return {
         "folder": session.library.folder,
         "sync_config": SyncConfig(upload_dir=sync) if sync else None,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 from nbckpt.errors import UsageError
+from nbckpt.suggestion import suggestion
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -24,11 +24,8 @@ def make(kind: Kind, name: str, options: Mapping[str, Any]) -> Any:
     classes = _classes(kind)
     cls = classes.get(_short(name, kind))
     if cls is None:
-        near = difflib.get_close_matches(name.lower(), classes, 1)
-        raise UsageError(
-            f"Optuna has no {kind.lower()} {name!r}. "
-            + (f"Did you mean {near[0]!r}?" if near else f"It has {', '.join(sorted(classes))}")
-        )
+        advice = suggestion(name.lower(), classes) or f"It has {', '.join(sorted(classes))}"
+        raise UsageError(f"Optuna has no {kind.lower()} {name!r}. {advice}".rstrip())
     try:
         return cls(**options)
     except (TypeError, ValueError, ImportError) as error:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from nbckpt.errors import UsageError
+from nbckpt.suggestion import suggestion
 from nbckpt.trials.model.drawing import Keys, complete, domains, leaves
 from nbckpt.trials.model.space import Choice, Domain, Grid, Integer, Uniform
 
@@ -22,9 +22,8 @@ def values_of(point: Mapping[str, Any], space: Mapping[str, Any]) -> dict[Keys, 
     for path, value in values.items():
         name, names = _name(path), {_name(known) for known in ranges}
         if path not in ranges:
-            near = difflib.get_close_matches(name, names, 1)
-            advice = f"Did you mean {near[0]!r}?" if near else f"These vary: {', '.join(sorted(names))}"
-            raise UsageError(f"a point gives {name!r}, which does not vary in config. {advice}")
+            advice = suggestion(name, names) or f"These vary: {', '.join(sorted(names))}"
+            raise UsageError(f"a point gives {name!r}, which does not vary in config. {advice}".rstrip())
         if not _has(ranges[path], value):
             raise UsageError(f"a point gives {name}={value!r}, which {ranges[path]!r} does not have")
     return values
