@@ -109,6 +109,12 @@ def set_tensor_hooks(tensor: Any, *hooks: Any) -> None:
             setattr(tensor, name, given)
 
 
+def lock_handle(lock: Any) -> int | None:
+    """Return the open file of an acquired lock of filelock, or None: then a child cannot inherit the lock."""
+    handle = getattr(getattr(lock, "_context", None), "lock_file_fd", None)
+    return handle if isinstance(handle, int) else None
+
+
 def free_comm(comm: Any) -> None:
     """Let the front end choose the shell that handles the next message of a comm.
 

@@ -65,6 +65,30 @@ def panel_kind() -> str:
     return os.environ.get("NBCKPT_PANEL", "")
 
 
+def visible_gpus() -> str | None:
+    """Return the GPUs that trials may use, as CUDA lists them; None for all of the machine.
+
+    `NBCKPT_GPUS` is for trials alone and comes first; `CUDA_VISIBLE_DEVICES` is for every program.
+    """
+    given = os.environ.get("NBCKPT_GPUS")
+    return os.environ.get("CUDA_VISIBLE_DEVICES") if given is None else given
+
+
+def lock_folder() -> Path:
+    """Return the folder of the locks that all processes of this user share (`NBCKPT_RUNTIME`)."""
+    import platformdirs
+
+    # Not the system's runtime folder, see docs/decisions/0109
+    given = os.environ.get("NBCKPT_RUNTIME")
+    return Path(given) if given else platformdirs.user_state_path("nbckpt", appauthor=False)
+
+
+def threads_set(name: str) -> int | None:
+    """Return the number in a variable such as `OMP_NUM_THREADS`, or None if it is not set to one."""
+    text = os.environ.get(name, "")
+    return int(text) if text.isdecimal() else None
+
+
 def environment(**more: str) -> dict[str, str]:
     """Return the environment variables for a program that is started, with these in addition."""
     return {**os.environ, **more}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import io
 import json
+import os
 import random
 import threading
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ import pytest
 
 from nbckpt import _private_apis as private
 from nbckpt.store import RemoteStore
+from nbckpt.store.locks import file_lock
 from syntax import nodes
 
 PACKAGE = Path(private.__file__).parent
@@ -140,3 +142,13 @@ def test_pytorch_keeps_the_hooks_of_a_tensor_where_we_look() -> None:
     private.set_tensor_hooks(other, backward, after)
     assert private.tensor_hooks(other) == (backward, None)
     assert private.tensor_hooks(SimpleNamespace()) == (None, None)
+
+
+def test_the_open_file_of_a_lock_is_where_we_look(tmp_path: Path) -> None:
+    lock = file_lock(tmp_path / "a.lock")
+    assert private.lock_handle(lock) is None
+    with lock:
+        handle = private.lock_handle(lock)
+        assert handle is not None
+        assert os.fstat(handle).st_ino == (tmp_path / "a.lock").stat().st_ino
+    assert private.lock_handle(object()) is None

@@ -42,6 +42,8 @@ def run(
     grid: Sequence[Annotated[str, Word("k=a,b")]] = (),
     samples: Number = 1,
     executor: Annotated[str, Word("E")] = "thread",
+    gpus: Annotated[float, Word("N")] | None = None,
+    cpus: Annotated[float, Word("N")] | None = None,
     name: Annotated[str, Word("NAME")] = "",
     stop: Sequence[Annotated[str, Word("k=v")]] = (),
     concurrent: Number | None = None,
@@ -70,6 +72,8 @@ def run(
         grid: Try each of these values, combined with those of every other grid; repeat for several.
         samples: Try the whole grid N times.
         executor: thread, process, ray or inline.
+        gpus: Give each trial N GPUs of its own, with process or ray. A trial waits until they are free.
+        cpus: Give each trial N processors, with process or ray.
         name: The experiment's name.
         stop: End a trial when this metric reaches this value, or after N seconds; repeat for several.
         concurrent: Run at most N trials at the same time.
@@ -88,12 +92,10 @@ def run(
     experiment = run_experiment(
         values.find_function(function, session.namespace),
         _space(config, grid, session.namespace),
-        num_samples=samples,
-        executor=executor,
+        **_amounts(samples, concurrent, failures),
+        **_machine(executor, gpus, cpus),
         name=name,
         stop=_stop(stop, session),
-        max_concurrent=concurrent,
-        max_failures=failures,
         keep_checkpoints=keep,
         checkpoint_every=every,
         metric=metric,
@@ -112,6 +114,14 @@ def _space(
 ) -> dict[str, object]:
     grids = {key: grid_search(options) for key, options in values.lists(grid, namespace).items()}
     return values.with_lists(values.assignments(config, namespace), grids)
+
+
+def _amounts(samples: int, concurrent: int | None, failures: int) -> dict[str, Any]:
+    return {"num_samples": samples, "max_concurrent": concurrent, "max_failures": failures}
+
+
+def _machine(executor: str, gpus: float | None, cpus: float | None) -> dict[str, Any]:
+    return {"executor": executor, "gpus": gpus, "cpus": cpus}
 
 
 def _choice(session: Session, search: str, points: Sequence[str], scheduler: str) -> dict[str, Any]:

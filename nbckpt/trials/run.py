@@ -26,7 +26,7 @@ from nbckpt.trials.engine.fetch import fetch, is_there
 from nbckpt.trials.engine.runner import Runner
 from nbckpt.trials.engine.system import check_installed
 from nbckpt.trials.engine.upload import SyncerCallback
-from nbckpt.trials.executors import Executor, open_executor
+from nbckpt.trials.executors import Executor, most_at_once, open_executor
 from nbckpt.trials.executors.cell import CellExecutor, only_in_its_loop
 from nbckpt.trials.home import experiments_folder as experiments_folder
 from nbckpt.trials.home import inside_store
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 Resume = Literal["auto", "must", "never"]
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
-_MOST_CONCURRENT = 8
 
 
 def run(
@@ -67,6 +66,8 @@ def run(
     checkpoint_every: int = 0,
     callbacks: Iterable[Callback] = (),
     executor: str | Executor = "thread",
+    gpus: float | None = None,
+    cpus: float | None = None,
     resources_per_trial: Mapping[str, float] | None = None,
     metric: str = "",
     mode: str = "",
@@ -97,7 +98,8 @@ def run(
         stop: The condition that ends a trial: a dict of metrics and the values to reach, a function of
             (trial_id, result), or seconds of training. With `metric="loss", mode="min"`, `{"loss": 0.1}`
             means `<= 0.1`; for any other metric, `>=`.
-        max_concurrent: How many trials run side by side; by default one for each processor, at most 8.
+        max_concurrent: How many trials run side by side; by default one for each processor, at most 8, and
+            only as many as have their *gpus* and *cpus* at the same time.
         max_failures: How often a failed trial is retried from its last checkpoint.
         keep_checkpoints: How many of each trial's newest checkpoints to keep, or a `RetentionPolicy`; by
             default all. The newest checkpoint and the one that a trial resumed from are never removed.
@@ -106,7 +108,12 @@ def run(
         callbacks: Objects that follow the experiment, of subclasses of `nbckpt.trials.Callback`.
         executor: `thread`, `process`, `ray`, `inline`, or an `Executor` object of yours. To resume the
             experiment in a new kernel, pass such an object again.
-        resources_per_trial: The resources that Ray reserves for each trial: `{"CPU": 1, "GPU": 0.5}`.
+        gpus: How many GPUs each trial has for itself, with the executors `process` and `ray`. A process sees
+            only its own. All your kernels on a machine share its GPUs; a trial waits until enough are free.
+        cpus: How many processors each trial has, with the same executors. A process starts no more threads
+            in the libraries that can be told.
+        resources_per_trial: The resources of each trial by Ray's names: `{"CPU": 1, "GPU": 0.5}`. With Ray
+            also `memory` and the cluster's own.
         metric: The metric that compares trials.
         mode: Whether `min` or `max` of the metric is best.
         search: Another source of configurations: the name of an Optuna sampler, such as `tpe`, or
@@ -134,14 +141,13 @@ def run(
             `must`.
         StoreError: The disk or the remote storage failed.
     """
+    resources = _resources(gpus, cpus, resources_per_trial)
     spec = Spec(
         *(trainable, dict(config or {}), num_samples, _new_seed() if seed is None else seed, stop),
-        max_concurrent or min(_MOST_CONCURRENT, os.cpu_count() or 1),
-        max_failures,
+        *(max_concurrent or most_at_once(executor, resources), max_failures),
         RetentionPolicy(keep_checkpoints) if isinstance(keep_checkpoints, int) else keep_checkpoints,
         *(checkpoint_every, checked_callbacks(callbacks)),
-        executor if isinstance(executor, str) else executor.name,
-        dict(resources_per_trial or {}),
+        *(executor if isinstance(executor, str) else executor.name, resources),
         *(metric, mode),
         sync=sync_config,
         provenance=provenance,
@@ -151,6 +157,18 @@ def run(
         points=tuple(map(dict, points)),
     )
     return _started(spec, folder, name, resume, restore, search, executor, keep_seed=seed is None)
+
+
+def _resources(gpus: float | None, cpus: float | None, named: Mapping[str, float] | None) -> dict[str, float]:
+    """Return the resources of each trial by Ray's names.
+
+    Raises:
+        UsageError: A resource is given twice.
+    """
+    given = {name: amount for name, amount in (("GPU", gpus), ("CPU", cpus)) if amount is not None}
+    for name in given.keys() & (named or {}).keys():
+        raise UsageError(f"{name.lower()}s and {name!r} in resources_per_trial mean the same: leave one out")
+    return given | dict(named or {})
 
 
 def _started(

@@ -197,6 +197,7 @@ class Attempt:
             self._waits,
             settings.sync,
             self._warn,
+            settings.resources,
         )
         self._worker = worker = settings.executor.start(job)
         self._state.note = note

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -39,6 +40,7 @@ class RunSettings:
     provenance: bool = True
     system_metrics: bool = False
     scheduler: SafeScheduler = field(default_factory=SafeScheduler)
+    resources: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def judges(self) -> bool:

@@ -148,6 +148,7 @@ class Runner(TrialSource):
             spec.provenance,
             spec.system_metrics,
             SafeScheduler(spec.scheduler),
+            spec.resources,
         )
 
     def on_begin(self) -> None:

@@ -17,6 +17,7 @@ __all__ = [
     "Worker",
     "WorkerEndedError",
     "WorkerLostError",
+    "most_at_once",
     "open_executor",
 ]
 
@@ -27,8 +28,29 @@ def open_executor(executor: str | Executor, resources: Mapping[str, float]) -> E
     """Return the executor that a user named or passed.
 
     Raises:
-        UsageError: There is no such executor, or a package that it needs is not installed.
+        UsageError: There is no such executor, a package that it needs is not installed, or it cannot
+            provide the resources.
     """
+    opened = _open(executor, resources)
+    if resources and not opened.reserves:
+        raise UsageError(
+            f"gpus, cpus and resources_per_trial go with executor='process' or 'ray', not {opened.name!r}: "
+            "leave them out, or use one of these"
+        )
+    opened.check(resources)
+    return opened
+
+
+def most_at_once(executor: str | Executor, resources: Mapping[str, float]) -> int:
+    """Return how many trials run side by side unless the user says how many.
+
+    Raises:
+        UsageError: See `open_executor`.
+    """
+    return open_executor(executor, resources).most_at_once(resources)
+
+
+def _open(executor: str | Executor, resources: Mapping[str, float]) -> Executor:
     if isinstance(executor, Executor):
         return executor
     if executor not in NAMES:
@@ -36,8 +58,6 @@ def open_executor(executor: str | Executor, resources: Mapping[str, float]) -> E
             f"there is no executor {executor!r}: there are {', '.join(NAMES)}. "
             "Pass an executor of your own as an object: nbckpt.run(…, executor=MyExecutor())"
         )
-    if resources and executor != "ray":
-        raise UsageError(f"resources_per_trial goes with executor='ray', not {executor!r}: leave it out")
     if executor == "process":
         from nbckpt.trials.executors.process import ProcessExecutor
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,6 +14,9 @@ from nbckpt.sync import SyncConfig
 from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.model.metrics import OnResult
 from nbckpt.trials.training.trainable import Trainable
+
+MOST_AT_ONCE = 8
+"""How many trials run side by side by default, at most."""
 
 Waits = Callable[[str], bool]
 """Polled with the missing resources while a trial waits. Return False to give up."""
@@ -40,6 +44,7 @@ class Job:
         sync: Whether, how often and where to sync the files that a trial on another machine writes beside
             its checkpoints.
         warns: Takes problems outside the trial.
+        resources: The resources that the trial needs: `CPU`, `GPU` and those that the executor knows.
     """
 
     trainable: type[Trainable]
@@ -50,6 +55,7 @@ class Job:
     waits: Waits = lambda _: True
     sync: SyncConfig = field(default_factory=SyncConfig)
     warns: Callable[[Exception], None] = lambda _: None
+    resources: Mapping[str, float] = field(default_factory=dict)
 
 
 class Worker(ABC):
@@ -99,16 +105,51 @@ class Worker(ABC):
         """End the worker at once if that is possible. `run` raises `WorkerLostError`."""
 
 
+class UnstartedWorker(Worker):
+    """The worker of a trial that was given up while it waited for resources. Nothing runs."""
+
+    def restore(self, checkpoint: Record) -> None:
+        """See `Worker.restore`."""
+        raise WorkerLostError("the trial was not started")
+
+    def run(self, on_result: OnResult) -> None:
+        """See `Worker.run`."""
+        raise WorkerLostError("the trial was not started")
+
+    def save(self) -> Record | None:
+        """See `Worker.save`."""
+        return None
+
+    def stop(self) -> None:
+        """See `Worker.stop`."""
+
+    def kill(self) -> None:
+        """See `Worker.kill`."""
+
+
 class Executor(ABC):
     """Starts workers.
 
     Attributes:
         name: Its name for users.
         concurrent: Whether trials may run side by side, each with its own worker thread.
+        reserves: Whether it reserves the resources of each trial; else a user who asks for some is refused.
     """
 
     name: str
     concurrent = True
+    reserves = False
+
+    def check(self, resources: Mapping[str, float]) -> None:  # noqa: B027  most executors take all that they know
+        """Refuse resources that no trial can ever have. Called before anything starts.
+
+        Raises:
+            UsageError: The executor can never provide them.
+        """
+
+    def most_at_once(self, resources: Mapping[str, float]) -> int:
+        """Return how many trials run side by side unless the user says how many."""
+        return min(MOST_AT_ONCE, os.cpu_count() or 1)
 
     @abstractmethod
     def start(self, job: Job) -> Worker:

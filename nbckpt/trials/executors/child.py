@@ -42,8 +42,13 @@ _ENDS = (signal.SIGTERM, signal.SIGINT)
 """The signals that ask a process to end."""
 
 
-def main(handle: int) -> None:
-    """Serve the parent at the other end of *handle* until it sends `stop` or is gone."""
+def main(handle: int, *locks: int) -> None:
+    """Serve the parent at the other end of *handle* until it sends `stop` or is gone.
+
+    The process holds the inherited files of *locks* open until it ends; what it starts does not get them.
+    """
+    for lock in locks:
+        os.set_inheritable(lock, False)  # noqa: FBT003  it takes no keyword
     child = Child(_connect(handle))
     in_trial.set(True)
     _watch(_take_stdin())

@@ -17,23 +17,33 @@ import sys
 import threading
 import time
 import weakref
+from collections.abc import Mapping
 from contextlib import suppress
 from contextvars import copy_context
 from multiprocessing.connection import Pipe
 from typing import IO, Any
 
 from nbckpt.provenance.processes import kill
+from nbckpt.settings import environment
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
 from nbckpt.trials.checkpoints.record import Record
-from nbckpt.trials.executors.base import Executor, Job, Worker, WorkerEndedError, WorkerLostError
+from nbckpt.trials.executors.base import (
+    Executor,
+    Job,
+    UnstartedWorker,
+    Worker,
+    WorkerEndedError,
+    WorkerLostError,
+)
 from nbckpt.trials.executors.output import listener, speaker
+from nbckpt.trials.executors.reservations import Needs, ReservationPool, Reserved
 from nbckpt.trials.executors.transport import pack, result_of
 from nbckpt.trials.model.metrics import OnResult, Result
 from nbckpt.trials.training.function import STOP_TIMEOUT_S
 
 _BOOT = (
-    "import pickle, sys; sys.path[:], handle = pickle.load(sys.stdin.buffer); "
-    "from nbckpt.trials.executors.child import main; main(handle)"
+    "import pickle, sys; sys.path[:], handles = pickle.load(sys.stdin.buffer); "
+    "from nbckpt.trials.executors.child import main; main(*handles)"
 )
 _DRAIN_S = 1.0
 """How many seconds to wait for the last output of a process; other processes may hold the pipe open."""
@@ -57,16 +67,32 @@ class ProcessExecutor(Executor):
     """
 
     name = "process"
+    reserves = True
 
     def __init__(self, stop_timeout: float = STOP_TIMEOUT_S) -> None:
         self._stop_timeout = stop_timeout
+        self._pool = ReservationPool()
+
+    def check(self, resources: Mapping[str, float]) -> None:
+        """See `Executor.check`: a trial has whole GPUs and processors of this machine."""
+        Needs.of(resources).check()
+
+    def most_at_once(self, resources: Mapping[str, float]) -> int:
+        """See `Executor.most_at_once`: no more trials than have their resources at the same time."""
+        return Needs.of(resources).most_at_once(super().most_at_once(resources))
 
     def start(self, job: Job) -> Worker:
         """See `Executor.start`. If `setup` fails, the worker's first call raises the error."""
         pickled = pack(job)
+        reserved = self._pool.reserve(Needs.of(job.resources), job.waits)
+        if reserved is None:
+            return UnstartedWorker()
         try:
-            return ProcessWorker(job, pickled, self._stop_timeout)
-        except (OSError, RuntimeError) as error:
+            return ProcessWorker(job, pickled, self._stop_timeout, reserved)
+        except BaseException as error:
+            reserved.release()
+            if not isinstance(error, (OSError, RuntimeError)):
+                raise
             raise WorkerLostError(
                 f"cannot start a process for {job.name}: {error}. Run fewer at once with max_concurrent, or "
                 "use executor='thread'"
@@ -80,21 +106,23 @@ class ProcessWorker(Worker):
         job: The job to run.
         pickled: The packed job, for the child.
         stop_timeout: See `ProcessExecutor`.
+        reserved: What the process has for itself; released when it has ended.
 
     Raises:
         OSError: No process can be started.
     """
 
-    def __init__(self, job: Job, pickled: bytes, stop_timeout: float) -> None:
+    def __init__(self, job: Job, pickled: bytes, stop_timeout: float, reserved: Reserved) -> None:
         self._name = job.name
         self._stop_timeout = stop_timeout
         self._checkpoints = CheckpointFolder(job.folder)
+        self._reserved = reserved
         self._owed = 0
         self._sending = threading.Lock()
         self._killed = False
         self._connection, theirs = Pipe()
         try:
-            self._process = _start_python(theirs.fileno())
+            self._process = _start_python(theirs.fileno(), reserved)
         except BaseException:
             self._connection.close()
             raise
@@ -204,6 +232,7 @@ class ProcessWorker(Worker):
         if code:
             kill(self._process)  # ends the children that a crash left behind
             self._checkpoints.sweep()
+        self._reserved.release()
         self.close()
         self._out.join()
         self._err.join()
@@ -254,8 +283,8 @@ class _Output:
         self._thread.join(_DRAIN_S)
 
 
-def _start_python(handle: int) -> subprocess.Popen[bytes]:
-    """Start a Python that inherits *handle* and calls `child.main` with it."""
+def _start_python(handle: int, reserved: Reserved) -> subprocess.Popen[bytes]:
+    """Start a Python that inherits *handle* and calls `child.main` with it. It sees what is *reserved*."""
     options: dict[str, Any]
     if sys.platform == "win32":
         os.set_handle_inheritable(handle, True)  # noqa: FBT003  it takes no keyword
@@ -264,15 +293,16 @@ def _start_python(handle: int) -> subprocess.Popen[bytes]:
         options = {"startupinfo": startup, "creationflags": flags}
     else:
         # A separate session: Ctrl-C in the terminal is for the parent, which pauses its trials.
-        options = {"pass_fds": (handle,), "start_new_session": True}
+        options = {"pass_fds": (handle, *reserved.handles), "start_new_session": True}
     # Not multiprocessing, which would run the user's script again: see docs/decisions/0021.
     pipe = subprocess.PIPE
+    options["env"] = environment(**reserved.environment)
     process = subprocess.Popen(
         [sys.executable or "", "-c", _BOOT], stdin=pipe, stdout=pipe, stderr=pipe, **options
     )
     assert process.stdin is not None
     with suppress(OSError):  # the first call notices that the process is gone
-        pickle.dump((sys.path, handle), process.stdin)
+        pickle.dump((sys.path, (handle, *reserved.handles)), process.stdin)
         process.stdin.flush()
     return process
 

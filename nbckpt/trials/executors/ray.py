@@ -50,6 +50,7 @@ class RayExecutor(Executor):
     """
 
     name = "ray"
+    reserves = True
 
     def __init__(self, resources: Mapping[str, float], *, patience_s: float = 5.0) -> None:
         try:

@@ -26,6 +26,8 @@ V = TypeVar("V")
 
 MOST_LINES = 40
 
+WAITS = "waits for "
+"""The beginning of the note of a running trial that waits for resources."""
 STOPPED = "stopped"
 """The note of a trial that a user stopped; a cause may follow after a semicolon."""
 

@@ -14,7 +14,7 @@ from nbckpt.render import Cell, Column, Fold, Hint, Page, Result, Table, count, 
 from nbckpt.trials.model.metrics import is_number, plain
 from nbckpt.trials.model.spec import LOOP
 from nbckpt.trials.model.stopping import Stopper
-from nbckpt.trials.model.trial import Status, Trial, is_held, state_of
+from nbckpt.trials.model.trial import WAITS, Status, Trial, is_held, state_of
 from nbckpt.trials.model.view import ExperimentView, internals
 from nbckpt.trials.views.data import ExperimentData, experiment_data
 from nbckpt.trials.views.eta import Progress, left_in_all, progress, typical
@@ -311,6 +311,7 @@ def _notes(experiment: ExperimentView, states: Mapping[str, str]) -> Iterator[st
         names = ", ".join(interrupted[:8]) + (", …" if len(interrupted) > 8 else "")
         verb = "was" if len(interrupted) == 1 else "were"
         yield f"{names} {verb} interrupted. Resume: {_resume(experiment)}"
+    yield from _waiting(experiment.trials)
     damaged = [trial for trial in experiment.trials if trial.damage]
     yield from (f"{trial.id}: {trial.damage}" for trial in damaged[:_MOST_ERRORS])
     if len(damaged) > _MOST_ERRORS:
@@ -319,6 +320,16 @@ def _notes(experiment: ExperimentView, states: Mapping[str, str]) -> Iterator[st
     if experiment.running and spec.stop is not None:
         yield f"each trial stops when {Stopper(spec.stop, spec.metric, spec.mode)}"
     yield from experiment.notes
+
+
+def _waiting(trials: Iterable[Trial]) -> Iterator[str]:
+    """Yield which running trials wait for resources, and for which."""
+    waiting: dict[str, list[str]] = {}
+    for trial in trials:
+        if trial.status == Status.RUNNING and trial.note.startswith(WAITS):
+            waiting.setdefault(trial.note, []).append(trial.id)
+    for note, names in waiting.items():
+        yield f"{', '.join(names[:8])}{', …' if len(names) > 8 else ''} {note}"
 
 
 def _errors(failed: Sequence[Trial]) -> Iterator[Fold]:

@@ -1,0 +1,367 @@
+"""Devices: each trial has GPUs and processors of its own, and kernels of one user share a machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import nbckpt
+from nbckpt.commands import TABLE, Session, parse
+from nbckpt.errors import StoreError, UsageError
+from nbckpt.mirror import AutoMirror
+from nbckpt.trials import Catalog, Experiment, Status
+from nbckpt.trials.executors import ThreadExecutor, gpus, most_at_once, open_executor
+from nbckpt.trials.executors.reservations import Needs, ReservationPool, Reserved
+from waiting import until
+
+ONE = Needs(gpus=1)
+
+
+@pytest.fixture(autouse=True)
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine with one GPU and locks of its own."""
+    monkeypatch.setenv("NBCKPT_RUNTIME", str(tmp_path / "runtime"))
+    monkeypatch.setenv("NBCKPT_GPUS", "gpu-a")
+    monkeypatch.setattr(gpus, "_uuids", lambda: ())
+
+
+def taken(needs: Needs = ONE, pool: ReservationPool | None = None) -> Reserved | None:
+    """What is free now, or None."""
+    return (pool or ReservationPool()).reserve(needs, lambda _: False)
+
+
+def seen() -> Callable[[dict[str, Any]], None]:
+    """Return a function that reports what it sees of the machine."""
+
+    def train(config: dict[str, Any]) -> None:
+        import os
+
+        names = ("CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+        nbckpt.report(pid=os.getpid(), **{name: os.environ.get(name, "unset") for name in names})
+
+    return train
+
+
+def started(train: Any = None, **options: Any) -> Experiment:
+    return nbckpt.run(train or seen(), executor="process", name="e", **options)
+
+
+def result_of(**options: Any) -> dict[str, Any]:
+    experiment = started(**options)
+    assert experiment.wait(60)
+    (trial,) = experiment.trials
+    assert trial.status == Status.TERMINATED
+    return trial.results[-1]
+
+
+def test_a_trial_sees_only_its_own_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NBCKPT_GPUS", "3,GPU-x,7")
+    assert result_of(gpus=2)["CUDA_VISIBLE_DEVICES"] == "3,GPU-x"
+
+
+def test_a_trial_without_gpus_sees_none() -> None:
+    assert result_of(gpus=0)["CUDA_VISIBLE_DEVICES"] == ""
+
+
+def test_a_trial_that_names_no_devices_sees_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5,6")
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    result = result_of()
+    assert (result["CUDA_VISIBLE_DEVICES"], result["OMP_NUM_THREADS"]) == ("5,6", "3")
+
+
+def test_visible_devices_of_the_kernel_bound_its_trials(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NBCKPT_GPUS")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5")
+    assert result_of(resources_per_trial={"GPU": 1})["CUDA_VISIBLE_DEVICES"] == "5"
+
+
+def test_processors_bound_the_threads_of_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setenv("MKL_NUM_THREADS", "8")
+    result = result_of(cpus=2)
+    assert (result["OMP_NUM_THREADS"], result["MKL_NUM_THREADS"]) == ("1", "2")
+
+
+def test_a_waiting_trial_says_for_what_and_then_runs() -> None:
+    held = taken()
+    assert held is not None
+    experiment = started(gpus=1)
+    (trial,) = experiment.trials
+    until(lambda: trial.note == "waits for 1 GPU: 0 of 1 are free")
+    assert "t0 waits for 1 GPU: 0 of 1 are free" in " ".join(str(experiment).split())
+    held.release()
+    assert experiment.wait(60)
+    assert (trial.status, trial.note) == (Status.TERMINATED, "done")
+
+
+def test_trials_of_one_experiment_take_turns() -> None:
+    experiment = started(gpus=1, num_samples=3, max_concurrent=3)
+    assert experiment.wait(60)
+    assert [trial.status for trial in experiment.trials] == [Status.TERMINATED] * 3
+    assert {trial.results[0]["CUDA_VISIBLE_DEVICES"] for trial in experiment.trials} == {"gpu-a"}
+
+
+@pytest.mark.parametrize(("verb", "status"), [("pause", Status.PAUSED), ("stop", Status.TERMINATED)])
+def test_a_waiting_trial_can_be_paused_and_stopped(verb: str, status: Status) -> None:
+    held = taken()
+    assert held is not None
+    experiment = started(gpus=1)
+    (trial,) = experiment.trials
+    until(lambda: trial.note.startswith("waits"))
+    getattr(experiment, verb)()
+    assert experiment.wait(60)
+    assert (trial.status, trial.iteration) == (status, 0)
+    held.release()
+    if verb == "pause":
+        experiment.resume()
+        assert experiment.wait(60)
+        assert (trial.status, trial.iteration) == (Status.TERMINATED, 1)
+
+
+def test_a_waiting_trial_ends_with_a_kill() -> None:
+    held = taken()
+    experiment = started(gpus=1)
+    until(lambda: experiment.trials[0].note.startswith("waits"))
+    experiment.kill()
+    assert experiment.wait(60)
+    assert held is not None
+    held.release()
+
+
+def test_each_attempt_of_a_failing_trial_frees_its_gpu(tmp_path: Path) -> None:
+    def train(config: dict[str, Any]) -> None:
+        import os
+        from pathlib import Path
+
+        nbckpt.report(gpu=os.environ["CUDA_VISIBLE_DEVICES"])
+        if not Path(config["marker"]).exists():
+            Path(config["marker"]).touch()
+            os._exit(1)
+
+    experiment = started(train, config={"marker": str(tmp_path / "marker")}, gpus=1, max_failures=1)
+    assert experiment.wait(60)
+    (trial,) = experiment.trials
+    assert (trial.status, trial.failures) == (Status.TERMINATED, 1)
+    held = taken()
+    assert held is not None
+    held.release()
+
+
+def test_a_job_that_cannot_start_frees_its_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/there/is/no/python")
+    experiment = started(gpus=1)
+    assert experiment.wait(60)
+    assert experiment.trials[0].status == Status.ERROR
+    held = taken()
+    assert held is not None
+    held.release()
+
+
+KERNEL = textwrap.dedent(
+    """
+    import sys, threading
+    import nbckpt
+
+    def train(config):
+        import os
+        nbckpt.report(pid=os.getpid())
+        try:
+            threading.Event().wait()
+        finally:
+            threading.Event().wait()  # as a slow release of the GPU's memory
+
+    class Says(nbckpt.trials.Callback):
+        def on_trial_result(self, trial, result):
+            print(result["pid"], flush=True)
+
+    nbckpt.run(train, name="other", executor="process", gpus=1, callbacks=[Says()]).wait()
+    """
+)
+
+
+@pytest.mark.slow
+def test_a_killed_kernel_frees_a_gpu_when_its_trial_has_ended(tmp_path: Path) -> None:
+    """The trial's process inherits the lock: its memory is on the GPU until it has ended."""
+    (tmp_path / "kernel.py").write_text(KERNEL)
+    with subprocess.Popen(
+        [sys.executable, "kernel.py"], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    ) as kernel:
+        assert kernel.stdout is not None
+        pid = int(kernel.stdout.readline())
+        assert taken() is None
+        experiment = started(gpus=1)
+        until(lambda: experiment.trials[0].note == "waits for 1 GPU: 0 of 1 are free")
+        kernel.send_signal(signal.SIGKILL)
+        assert taken() is None
+        assert experiment.wait(60)
+    status = Path(f"/proc/{pid}/stat")
+    assert not status.exists() or status.read_text().rpartition(")")[2].split()[0] == "Z"
+    assert experiment.trials[0].status == Status.TERMINATED
+    other = Catalog(experiment.folder.parent).open("other")
+    assert other.interrupted(other.trials[0])
+
+
+def test_gpus_are_taken_all_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NBCKPT_GPUS", "a,b")
+    first = taken()
+    assert first is not None
+    assert taken(Needs(gpus=2)) is None
+    second = taken()
+    assert second is not None
+    assert {first.environment["CUDA_VISIBLE_DEVICES"], second.environment["CUDA_VISIBLE_DEVICES"]} == {
+        "a",
+        "b",
+    }
+    for held in (first, first, second):  # once more changes nothing
+        held.release()
+    both = taken(Needs(gpus=2))
+    assert both is not None
+    both.release()
+
+
+def test_processors_are_counted_within_one_pool(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    pool, said = ReservationPool(), list[str]()
+    held = taken(Needs(cpus=3), pool)
+    assert held is not None
+    assert pool.reserve(Needs(cpus=2), lambda text: bool(said.append(text))) is None
+    assert said == ["waits for 2 CPUs: 1 of 4 are free"]
+    held.release()
+    held.release()
+    assert taken(Needs(cpus=4), pool) is not None
+    assert taken(Needs(cpus=1), pool) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"gpus": 2}, "gpus=2 will never be free: trials may use 1 GPU here. Ask for 1 or fewer"),
+        ({"cpus": 10_000}, "cpus=10000 will never be free: this machine has"),
+        ({"gpus": 0.5}, "gpus=0.5: a process on this machine has whole GPUs, 0 or more"),
+        ({"gpus": float("inf")}, "gpus=inf: a process on this machine has whole GPUs"),
+        ({"cpus": 0}, "cpus=0: a process on this machine has whole CPUs, 1 or more"),
+        ({"resources_per_trial": {"memory": 5}}, "resources_per_trial has 'memory'"),
+        (
+            {"gpus": 1, "resources_per_trial": {"GPU": 1}},
+            "gpus and 'GPU' in resources_per_trial mean the same",
+        ),
+        ({"gpus": 1, "executor": "thread"}, "go with executor='process' or 'ray', not 'thread'"),
+        ({"cpus": 1, "executor": "inline"}, "not 'inline': leave them out"),
+        ({"cpus": 1, "executor": ThreadExecutor()}, "not 'thread': leave them out"),
+    ],
+)
+def test_impossible_devices_are_refused_at_once(store: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError) as error:
+        nbckpt.run(seen(), name="e", **{"executor": "process", **options})
+    assert message in str(error.value)
+    assert not (store / "experiments" / "e").exists()
+
+
+def test_a_machine_without_gpus_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NBCKPT_GPUS", "")
+    with pytest.raises(UsageError, match="there is no GPU that trials may use here: leave gpus out"):
+        open_executor("process", {"GPU": 1})
+
+
+def test_an_unwritable_folder_of_locks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("NBCKPT_RUNTIME", str(tmp_path / "file"))
+    with pytest.raises(StoreError, match=r"cannot lock a GPU in .* Set NBCKPT_RUNTIME"):
+        taken()
+
+
+def test_no_more_trials_start_than_have_their_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    monkeypatch.setenv("NBCKPT_GPUS", "a,b,c")
+    assert most_at_once("process", {}) == 8
+    assert most_at_once("process", {"GPU": 1}) == 3
+    assert most_at_once("process", {"GPU": 2}) == 1
+    assert most_at_once("process", {"CPU": 4}) == 2
+    assert most_at_once("process", {"CPU": 4, "GPU": 0}) == 2
+
+
+def listed(*, visible: str | None, uuids: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    monkeypatch.delenv("NBCKPT_GPUS", raising=False)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    monkeypatch.setattr(gpus, "_uuids", lambda: uuids)
+    return [(gpu.name, gpu.key) for gpu in gpus.gpus()]
+
+
+@pytest.mark.parametrize(
+    ("visible", "expected"),
+    [
+        (None, [("0", "GPU-aa1"), ("1", "GPU-bb2")]),
+        ("1", [("1", "GPU-bb2")]),
+        ("GPU-bb, 0", [("GPU-bb", "GPU-bb2"), ("0", "GPU-aa1")]),
+        ("1,GPU-bb2", [("1", "GPU-bb2")]),
+        ("0,9,1", [("0", "GPU-aa1")]),
+        ("-1", []),
+        ("", []),
+        ("MIG-1/2/0", [("MIG-1/2/0", "MIG-1_2_0")]),
+    ],
+)
+def test_a_gpu_has_one_lock_under_all_its_names(
+    visible: str | None, expected: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert listed(visible=visible, uuids=("GPU-aa1", "GPU-bb2"), monkeypatch=monkeypatch) == expected
+
+
+def test_numbers_without_a_driver_name_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpus.socket, "gethostname", lambda: "box")
+    assert listed(visible="4", uuids=(), monkeypatch=monkeypatch) == [("4", "box-4")]
+
+
+def test_numbers_of_the_driver_say_how_they_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed(visible=None, uuids=("GPU-aa1", "GPU-bb2"), monkeypatch=monkeypatch)
+    reserved = taken(Needs(gpus=2))
+    assert reserved is not None
+    assert reserved.environment == {"CUDA_VISIBLE_DEVICES": "0,1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+    reserved.release()
+
+
+def test_the_library_of_the_driver_lists_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    library = SimpleNamespace(
+        nvmlInit=lambda: None,
+        nvmlShutdown=lambda: None,
+        nvmlDeviceGetCount=lambda: 2,
+        nvmlDeviceGetHandleByIndex=lambda at: at,
+        nvmlDeviceGetUUID=lambda at: [b"GPU-a", "GPU-b"][at],
+    )
+    monkeypatch.setitem(sys.modules, "pynvml", library)
+    assert gpus._uuids.__wrapped__() == ("GPU-a", "GPU-b")
+
+
+def test_the_program_of_the_driver_lists_the_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    program = tmp_path / "nvidia-smi"
+    program.write_text('#!/bin/sh\n[ "$1" = --query-gpu=uuid ] && printf "GPU-a\\nGPU-b\\n"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert gpus._uuids.__wrapped__() == ("GPU-a", "GPU-b")
+    program.unlink()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert gpus._uuids.__wrapped__() == ()
+
+
+def test_the_command_takes_devices() -> None:
+    tracker = nbckpt.Tracker()
+    session = Session(tracker, AutoMirror(tracker.store, in_background=False), {"train": seen()})
+    line = "run train --executor process --gpus 1 --cpus 1 --wait"
+    experiment = parse(TABLE, line.split(), "%ckpt").run(session)
+    assert experiment.trials[0].results[0]["CUDA_VISIBLE_DEVICES"] == "gpu-a"
+    assert experiment.spec.resources == {"GPU": 1, "CPU": 1}
