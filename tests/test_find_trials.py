@@ -106,6 +106,7 @@ def same(store: PagedStore, where: str = "") -> Any:
     return listed
 
 
+@pytest.mark.slow
 def test_find_trials_takes_few_requests_however_many_trials(store: PagedStore, here: Path) -> None:
     run()
     grow(here / "experiments/e", 150)
@@ -223,6 +224,7 @@ def send(store: PagedStore, note: UploadNote, folder: Path, *names: str) -> None
         upload(folder / name, PrefixStore(store, f"{folder.name}/{name}"), options=options)
 
 
+@pytest.mark.slow
 def test_a_run_that_uploads_takes_few_requests_of_readers(
     store: PagedStore, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

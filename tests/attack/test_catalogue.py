@@ -110,6 +110,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", CASES, ids=lambda attack: attack.__name__)
 def test_a_hostile_catalogue_shows_nothing_false(attack: Callable[[Store], None]) -> None:
     store = PagedStore()

@@ -220,6 +220,7 @@ def inside(value: Any) -> set[int]:
     return reached
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(st.lists(CELLS, min_size=2, max_size=6))
 def test_every_changed_variable_is_named_in_any_program(cells: list[str]) -> None:

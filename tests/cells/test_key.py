@@ -53,6 +53,7 @@ def looks(value: Any) -> str:
     return f"{type(value)}{value!r}"
 
 
+@pytest.mark.slow
 @given(VALUES, VALUES)
 def test_digests_are_equal_exactly_for_equal_values(one: Any, other: Any) -> None:
     assert (digest(one) == digest(other)) == (looks(one) == looks(other))
@@ -187,6 +188,7 @@ def outcome(source: str, values: dict[str, int]) -> tuple[str, dict[str, Any]]:
     return error, {name: namespace.get(name) for name in "abcd"}
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(st.lists(LINES, min_size=1, max_size=6), st.lists(st.integers(0, 5), min_size=8, max_size=8))
 def test_only_former_reads_decide_what_a_cell_computes(lines: list[str], numbers: list[int]) -> None:

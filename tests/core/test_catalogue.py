@@ -81,6 +81,7 @@ def costs(store: PagedStore, *operations: str) -> list[int]:
     return [store.count(operation(store, words)) for words in operations]
 
 
+@pytest.mark.slow
 def test_a_catalogue_bounds_the_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(renewal, "MOST_ROWS", 1 << 12)
     store = filled(1_500, 20)

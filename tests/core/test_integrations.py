@@ -20,6 +20,7 @@ linear_model = library("sklearn.linear_model", reason="needs scikit-learn")
 X, Y = np.arange(20.0).reshape(10, 2), np.arange(10.0)
 
 
+@pytest.mark.slow
 def test_a_fitted_estimator_predicts_the_same(tmp_path: Path) -> None:
     model = linear_model.Ridge().fit(X, Y)
     made = SklearnCheckpoint.from_estimator(model, score=0.5)

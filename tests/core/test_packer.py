@@ -53,6 +53,7 @@ def test_any_buffer_can_be_read_back(size: int, records: bool) -> None:
     assert stored.size == size
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from([0, 1, *EDGES]), st.integers(0, 1), st.booleans()), max_size=6))
 def test_any_mixture_of_buffers_and_records_can_be_read_back(parts: list[tuple[int, int, bool]]) -> None:
     store = MemoryStore()
@@ -134,6 +135,7 @@ def test_records_are_compressed_if_that_saves_space() -> None:
     assert packer.new_bytes < 110_000
 
 
+@pytest.mark.slow
 def test_a_full_pack_is_closed() -> None:
     store = MemoryStore()
     data = noise(PACK_SIZE + 3 * MB)

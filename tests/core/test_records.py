@@ -127,6 +127,7 @@ def test_pickling_in_pieces_gives_the_same_record_for_a_class() -> None:
     assert any(link is namespace["shared"] for link in in_pieces.class_links)
 
 
+@pytest.mark.slow
 def test_with_a_user_thread_a_record_is_pickled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[object] = []
     dump = members.dump

@@ -258,6 +258,7 @@ def test_other_files_that_the_cell_opened_are_named(
     assert "given.txt" not in output
 
 
+@pytest.mark.slow
 def test_the_version_of_a_pinned_module_counts(
     cells: Notebook, ran: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -167,6 +167,7 @@ def test_what_has_ended_and_other_tables_have_no_widget(
     assert not any("nbckpt-place" in output["data"].get("text/html", "") for output in outputs)
 
 
+@pytest.mark.slow
 def test_a_cell_that_runs_again_closes_its_former_table(
     notebook: Notebook, outputs: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -179,6 +180,7 @@ def test_a_cell_that_runs_again_closes_its_former_table(
     assert len(mounted(notebook)) == 1
 
 
+@pytest.mark.slow
 def test_runs_that_follow_each_other_quickly_have_one_table(
     notebook: Notebook, outputs: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,6 +194,7 @@ def test_runs_that_follow_each_other_quickly_have_one_table(
     assert [bool(view.mounted) for view in views] == [True, *[False] * 5, True]
 
 
+@pytest.mark.slow
 def test_four_tables_stay_and_none_after_the_extension(
     notebook: Notebook, outputs: list[dict[str, Any]]
 ) -> None:

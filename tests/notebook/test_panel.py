@@ -241,6 +241,7 @@ def test_another_experiment_closes_the_details_of_the_former(notebook: Notebook)
     assert "Best of first" not in shown(panel)
 
 
+@pytest.mark.slow
 def test_a_new_experiment_leaves_the_details_of_one_that_runs(notebook: Notebook) -> None:
     notebook.run(TRAIN)
     notebook.run("%ckpt run train lr=1 --name e")
@@ -255,6 +256,7 @@ def test_a_new_experiment_leaves_the_details_of_one_that_runs(notebook: Notebook
     until(lambda: not ticks())
 
 
+@pytest.mark.slow
 def test_stopping_takes_two_presses_and_stops_the_chosen_trial(notebook: Notebook) -> None:
     notebook.run(TRAIN)
     notebook.run("%ckpt run train --grid lr=1,2 --name e --concurrent 2")
@@ -277,6 +279,7 @@ def test_stopping_takes_two_presses_and_stops_the_chosen_trial(notebook: Noteboo
     assert "1 stopped" in shown(panel)
 
 
+@pytest.mark.slow
 def test_a_button_requests_a_checkpoint_now(notebook: Notebook) -> None:
     notebook.run(ASKED)
     notebook.run("%ckpt run train lr=1 --name e")
@@ -290,6 +293,7 @@ def test_a_button_requests_a_checkpoint_now(notebook: Notebook) -> None:
     until(lambda: not ticks())
 
 
+@pytest.mark.slow
 def test_one_button_resumes_all_interrupted_or_paused_trials(notebook: Notebook) -> None:
     notebook.run(TRAIN)
     notebook.run("%ckpt run train --grid lr=1,2 --name e --concurrent 2")
@@ -370,6 +374,7 @@ def test_a_long_table_is_paged(notebook: Notebook) -> None:
     assert "page 2 of 3" in shown(panel)
 
 
+@pytest.mark.slow
 def test_the_log_of_a_trial_that_is_shown_is_followed(notebook: Notebook) -> None:
     notebook.run(TRAIN.replace("nbckpt.report(", "print('step', i)\n        nbckpt.report("))
     notebook.run("%ckpt run train lr=1 --name e")
@@ -424,6 +429,7 @@ def test_the_panel_follows_runs_that_it_started(notebook: Notebook, before: str)
     until(lambda: not ticks())
 
 
+@pytest.mark.slow
 def test_the_panel_follows_and_pauses_trials_of_another_kernel(notebook: Notebook) -> None:
     notebook.run(f"{ASKED}\nhere = nbckpt.run(train, name='far')")
     here, gate = notebook.names["here"], notebook.names["gate"]

@@ -65,6 +65,7 @@ def test_a_save_is_pushed_without_points_and_undone_elsewhere(
     assert (watched.names.get("a"), watched.names["b"]) == (None, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("gc_at_once")
 def test_gc_and_a_push_between_cells_take_nothing_away(watched: Notebook, tmp_path: Path) -> None:
     watched.run(f"{AUTO_ON} --keep 3")

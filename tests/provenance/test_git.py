@@ -123,6 +123,7 @@ def test_ignored_files_are_never_opened(repository: Path) -> None:
     assert ignored.stat().st_atime_ns == before
 
 
+@pytest.mark.slow
 def test_a_large_patch_is_cut_and_the_rest_named(repository: Path, git: Asks) -> None:
     for number in range(6):
         (repository / f"f{number}.txt").write_text("")

@@ -87,6 +87,7 @@ def test_a_sealed_file_of_another_form_is_an_error(experiment: Experiment, docum
     assert "damaged" in "\n".join(TrialShown(experiment, experiment.trial("t0")).page().notes)
 
 
+@pytest.mark.slow
 def test_hostile_texts_stay_in_their_four_lines(experiment: Experiment) -> None:
     evil = "\x1b[31m<script>\n" * 1000
     code = dict.fromkeys(("commit", "branch", "remote", "root", "folder", "note"), evil)

@@ -371,6 +371,7 @@ def test_a_file_that_a_reader_has_open_is_replaced_later(
     assert (file.read_bytes(), stage.exists()) == (content, content == b"old")
 
 
+@pytest.mark.slow
 def test_only_one_place_replaces_files() -> None:
     """So a replacement anywhere is tried again. See docs/decisions/0068."""
     calls = {

@@ -139,6 +139,7 @@ def test_the_parts_of_a_large_put_become_visible_together(
     assert any(request.method == "DELETE" and "uploadId" in request.path for request in s3_proxy.requests)
 
 
+@pytest.mark.slow
 def test_a_denied_request_is_an_error_with_advice(store: Store, s3_proxy: Proxy) -> None:
     s3_proxy.fail(Fault(403))
     for call in (
@@ -152,6 +153,7 @@ def test_a_denied_request_is_an_error_with_advice(store: Store, s3_proxy: Proxy)
             call("a")
 
 
+@pytest.mark.slow
 def test_sizes_takes_one_request(direct: Store, store: Store, s3_proxy: Proxy) -> None:
     for n in range(20):
         direct.put(f"a/{n}", b"x" * n)

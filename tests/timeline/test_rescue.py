@@ -47,6 +47,7 @@ def wait_for_ready(process: subprocess.Popen[str]) -> None:
     assert any("ready" in line for line in process.stdout)
 
 
+@pytest.mark.slow
 def test_sigterm_in_the_middle_of_a_cell_saves_what_changed(tmp_path: Path) -> None:
     with shell(tmp_path, RUNNING) as process:
         wait_for_ready(process)
@@ -56,6 +57,7 @@ def test_sigterm_in_the_middle_of_a_cell_saves_what_changed(tmp_path: Path) -> N
     assert (state["a"], float(state["big"][0])) == ([1, 2], 7.0)
 
 
+@pytest.mark.slow
 def test_the_end_of_a_kernel_saves_what_no_point_holds(tmp_path: Path) -> None:
     process = shell(
         tmp_path, "run('%ckpt auto on --budget 0.0001%;')\nfor n in range(9):\n    run(f'a = [{n}]')"
@@ -64,6 +66,7 @@ def test_the_end_of_a_kernel_saves_what_no_point_holds(tmp_path: Path) -> None:
     assert state_of(tmp_path)["a"] == [8]
 
 
+@pytest.mark.slow
 def test_a_kill_leaves_the_last_whole_point(tmp_path: Path) -> None:
     with shell(tmp_path, "run('%ckpt auto on;')\n" + RUNNING) as process:
         wait_for_ready(process)
@@ -71,12 +74,14 @@ def test_a_kill_leaves_the_last_whole_point(tmp_path: Path) -> None:
     assert state_of(tmp_path)["a"] == [1]
 
 
+@pytest.mark.slow
 def test_auto_off_gives_the_former_handler_back(tmp_path: Path) -> None:
     off = "import signal\nrun('%ckpt auto off;')\nprint(repr(signal.getsignal(signal.SIGTERM)))"
     with shell(tmp_path, off) as process:
         assert "SIG_DFL" in process.communicate(timeout=60)[0]
 
 
+@pytest.mark.slow
 def test_a_fork_that_is_ended_saves_nothing(tmp_path: Path) -> None:
     fork = """
     import os, signal
@@ -91,6 +96,7 @@ def test_a_fork_that_is_ended_saves_nothing(tmp_path: Path) -> None:
     assert state_of(tmp_path)["a"] == [1]
 
 
+@pytest.mark.slow
 def test_a_reload_of_the_extension_lets_go_of_the_signal(tmp_path: Path) -> None:
     off = "import signal\nrun('%reload_ext nbckpt')\nprint(repr(signal.getsignal(signal.SIGTERM)))"
     with shell(tmp_path, off) as process:

@@ -32,6 +32,7 @@ def results_of(given: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{**row, "training_iteration": at} for at, row in enumerate(given, 1)]
 
 
+@pytest.mark.slow
 @given(st.lists(rows, max_size=60), st.lists(st.integers(0, 60), max_size=4), st.integers(1, 5))
 def test_results_condense_alike_at_once_or_in_parts(
     made: list[dict[str, Any]], cuts: list[int], most: int

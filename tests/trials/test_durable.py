@@ -220,6 +220,7 @@ def test_a_hanging_upload_is_given_up_and_stays_invisible(tmp_path: Path, ending
         assert checked(store) == {"checkpoint_000001": 1, "checkpoint_000002": 2}
 
 
+@pytest.mark.slow
 def test_a_hanging_upload_prevents_a_second_one(tmp_path: Path) -> None:
     store = Hanging("n.txt")
     with Counter(around(store), {}, tmp_path, timeout=None) as counter:
@@ -234,6 +235,7 @@ def test_a_hanging_upload_prevents_a_second_one(tmp_path: Path) -> None:
     assert checked(store) == {"checkpoint_000001": 1}
 
 
+@pytest.mark.slow
 def test_a_new_trainable_waits_for_a_hanging_upload_of_another(tmp_path: Path) -> None:
     store = Hanging("n.txt")
     where = around(store)
@@ -696,6 +698,7 @@ def test_a_trial_resumes_from_a_remote_copy_of_a_lost_checkpoint(
     assert began == [None, "checkpoint_000002" if damaged else "checkpoint_000003"]
 
 
+@pytest.mark.slow
 def test_a_trial_with_unreachable_storage_does_not_start_over(experiments: Path) -> None:
     store = FaultyStore(MemoryStore(), when=lambda call: call.op in {"keys", "get"} and lost.is_set())
     lost = threading.Event()

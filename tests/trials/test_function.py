@@ -217,6 +217,7 @@ values = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=40)
 @given(st.lists(st.dictionaries(names, values, max_size=4), max_size=6))
 def test_all_results_arrive_unchanged_and_in_order(reported: list[dict[str, Any]]) -> None:

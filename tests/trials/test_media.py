@@ -426,6 +426,7 @@ def test_gc_deletes_media_that_no_journal_names(session: Session, ran: Callable[
     assert only(trial, "note").load() == "long"
 
 
+@pytest.mark.slow
 def test_gc_keeps_the_media_of_a_running_experiment(session: Session) -> None:
     folder, reached, gate = session.library.folder, threading.Event(), threading.Event()
 

@@ -62,6 +62,7 @@ def pixels(picture: Picture) -> Any:
     return matplotlib.image.imread(io.BytesIO(picture.data))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("request_", QUICK_PLOTS)
 def test_every_plot_is_a_small_picture_without_background(made: Made, request_: dict[str, Any]) -> None:
     shown = drawn(tuned(made), **request_)

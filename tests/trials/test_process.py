@@ -99,6 +99,7 @@ def wait_for_end(pid: int) -> None:
 # What goes well.
 
 
+@pytest.mark.slow
 def test_each_trial_of_a_grid_runs_in_its_own_process() -> None:
     experiment = finished(counting(), {"last": nbckpt.grid_search([2, 4])}, max_concurrent=2)
     assert indexes(experiment) == [[1, 2], [1, 2, 3, 4]]

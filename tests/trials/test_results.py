@@ -65,6 +65,7 @@ def test_best_takes_the_last_or_the_best_value(session: Session) -> None:
     assert "e/t0" in said(session, "best e --metric loss --mode max --scope best")
 
 
+@pytest.mark.slow
 def test_plot_writes_the_picture_to_a_file(session: Session, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="needs matplotlib")
     for name, start in {"a.png": b"\x89PNG", "a.svg": b"<?xml", "a.PDF": b"%PDF"}.items():

@@ -177,6 +177,7 @@ def test_a_call_is_repeated_as_often_as_asked(tmp_path: Path) -> None:
     assert seen(tmp_path) == [1]
 
 
+@pytest.mark.slow
 def test_a_call_that_hangs_is_given_up(tmp_path: Path) -> None:
     over = threading.Event()
     syncer = FolderSyncer(tmp_path / "place", fails_at=1, how=lambda *_: over.wait(SECONDS))

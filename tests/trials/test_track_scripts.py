@@ -52,6 +52,7 @@ def test_an_uncaught_error_of_a_script_fails_its_trial(tmp_path: Path) -> None:
     assert "raise ValueError" in trial.traceback or "<string>" in trial.traceback
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="a process cannot be killed like that there")
 def test_a_killed_script_goes_on_where_its_checkpoint_was(tmp_path: Path) -> None:
     killed = ran(BEGIN.replace("range(start, 3)", "range(start, 2)") + "os.kill(os.getpid(), 9)", tmp_path)
@@ -68,6 +69,7 @@ def test_ctrl_c_pauses_the_trial_of_a_script(tmp_path: Path) -> None:
     assert states_of(experiment(tmp_path)) == {"t0": "paused"}
 
 
+@pytest.mark.slow
 def test_a_second_process_opens_a_trial_of_its_own(tmp_path: Path) -> None:
     inner = f"{BEGIN}import subprocess; subprocess.run([sys.executable, '-c', sys.argv[1]])"
     done = subprocess.run(

@@ -132,6 +132,7 @@ def test_a_killed_process_is_interrupted_and_the_other_goes_on(store: Path, othe
     assert (resumed.trial_id, resumed.iteration) == ("t1", 1)
 
 
+@pytest.mark.slow
 def test_a_trial_that_another_process_has_open_is_not_resumed(store: Path, other: Other) -> None:
     other.does("run = nbckpt.track('e')")
     with pytest.raises(UsageError, match="e/t0 is open in another kernel or process"):
@@ -140,6 +141,7 @@ def test_a_trial_that_another_process_has_open_is_not_resumed(store: Path, other
     assert states(store) == {"t0": "running", "t1": "running"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("verb", "state"), [("pause", "paused"), ("stop", "stopped")])
 def test_a_third_process_ends_one_trial_or_all(store: Path, other: Other, verb: str, state: str) -> None:
     mine = nbckpt.track("e")
@@ -155,6 +157,7 @@ def test_a_third_process_ends_one_trial_or_all(store: Path, other: Other, verb: 
     assert {*states(store).values()} == {state}
 
 
+@pytest.mark.slow
 def test_a_checkpoint_is_asked_of_the_process_that_has_the_trial(store: Path, other: Other) -> None:
     mine = nbckpt.track("e")
     other.does("run = nbckpt.track('e')")
@@ -193,6 +196,7 @@ def test_a_function_cannot_run_under_the_name_of_a_loop(other: Other) -> None:
     assert other.does("run.report(loss=1)") == "done"
 
 
+@pytest.mark.slow
 def test_the_end_of_a_process_leaves_the_trials_of_others(store: Path, other: Other) -> None:
     mine = nbckpt.track("e")
     code = "import nbckpt; nbckpt.track('e').report(loss=1)"

@@ -184,6 +184,7 @@ def here(gate: Gate) -> Iterator[Experiment]:
     assert control.pending(experiment.folder) == []
 
 
+@pytest.mark.slow
 def test_another_kernel_pauses_and_resumes_a_trial(here: Experiment, gate: Gate) -> None:
     other = in_another_kernel(here)
     other.pause("t0")
