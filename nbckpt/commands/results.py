@@ -23,6 +23,7 @@ from nbckpt.trials.model.metrics import flat, is_number, plain
 from nbckpt.trials.model.trial import Trial
 from nbckpt.trials.views.comparison import TrialsCompared
 from nbckpt.trials.views.formats import shown_value, tail
+from nbckpt.trials.views.front import no_single_best
 from nbckpt.trials.views.metrics import Scope
 from nbckpt.trials.views.plots.plot import Plot
 from nbckpt.trials.views.plots.plot import plot as draw
@@ -129,7 +130,10 @@ def best(
         scope: Whether the last or the best value of each trial counts.
     """
     opened = session.library.open(experiment)
-    metric, direction = metric or opened.spec.metric, mode or opened.spec.mode
+    if opened.spec.others and not metric:
+        raise no_single_best(opened.name, opened.spec.objectives)
+    metric = metric or opened.spec.metric
+    direction = mode or opened.spec.mode_of(metric) or opened.spec.mode
     if not metric or not direction:
         words = f"best {experiment}".strip()
         raise UsageError(
@@ -175,11 +179,12 @@ def plot(
     parallel: bool = False,
     scatter: Annotated[tuple[str, str] | None, Word("X Y")] = None,
     importance: bool = False,
+    pareto: bool = False,
     output: File = "",
 ) -> Plot:
     """Draw an experiment: curves, a line per trial.
 
-    Curves are drawn unless --parallel, --scatter or --importance asks for another plot.
+    Curves are drawn unless --parallel, --scatter, --importance or --pareto asks for another plot.
 
     Args:
         targets: An experiment, by default the newest, and its trials, by default the best 20.
@@ -190,6 +195,7 @@ def plot(
         parallel: Draw an axis for each parameter and a line for each trial.
         scatter: Draw a point for each trial over two parameters or metrics.
         importance: Draw how much each parameter matters for the metric.
+        pareto: Draw a point for each trial over two objectives, and the Pareto front as a line.
         output: Write the picture to this file, in the format of its ending: plot.png, plot.svg, plot.pdf.
     """
     library, words = session.library, list(targets)
@@ -200,5 +206,5 @@ def plot(
         raise UsageError(f"{', '.join(sorted(experiments))} are different experiments: draw one at a time")
     experiment = library.open(experiments.pop() if experiments else "")
     names = [trial for _, trial in pairs] or None
-    request = PlotRequest(metric, names, mode, smooth, logy, x, parallel, scatter or (), importance)
+    request = PlotRequest(metric, names, mode, smooth, logy, x, parallel, scatter or (), importance, pareto)
     return draw(experiment, request, Path(output) if output else None)

@@ -55,8 +55,8 @@ def run(
     point: Sequence[Annotated[str, Word("P")]] = (),
     scheduler: Annotated[str, Word("S")] = "",
     restore: Step = "",
-    metric: Metric = "",
-    mode: Mode = "",
+    metric: Sequence[Metric] = (),
+    mode: Sequence[Mode] = (),
     resume: Literal["auto", "must", "never"] = "auto",
     wait: Wait = False,
     no_provenance: bool = False,
@@ -84,6 +84,8 @@ def run(
         search: What draws the configurations: a sampler of Optuna, tpe or "tpe seed=1", or a variable.
         point: Try this configuration first, such as "lr=0.1 width=8"; repeat for several.
         scheduler: What decides which trials go on: asha, "asha max_t=27 grace_period=3", median, hyperband.
+        metric: The metric that ranks trials; repeat for several objectives.
+        mode: Whether the smallest or the largest value is the best; one for each metric, or one for all.
         every: Save a Trainable, or the states of a function, after every N results.
         resume: Whether an experiment of this name must exist, must not exist, or may exist.
         no_provenance: Do not keep the commit, the packages, the machine and the cells.
@@ -204,6 +206,7 @@ def trials(
     metric: Metric = "",
     mode: Mode = "",
     columns: Annotated[str, Word("M,M")] = "",
+    pareto: bool = False,
 ) -> TrialTable:
     """Show the trials of an experiment.
 
@@ -216,16 +219,17 @@ def trials(
         sort: Sort by this metric, smallest first unless --mode is max. `best` shows the best trial first, by
             --metric and --mode or else those of the experiment.
         columns: Show only these metrics.
+        pareto: Show only the Pareto front: trials that no other trial surpasses in all objectives.
     """
     library = session.library
     opened = library.open(experiment) if experiment else library.newest_whole()
     names = metric_columns(columns.split(",")) if columns else None
-    is_sorted, order = bool(sort or metric or mode), str(mode)
+    is_sorted, order = bool(sort or metric or mode or pareto), str(mode)
     if sort not in {"", "best"}:
         metric = sort
-        order = mode or (opened.spec.mode if sort == opened.spec.metric else "") or "min"
+        order = mode or opened.spec.mode_of(sort) or "min"
     others = () if experiment else _others(library, opened.name)
-    table = TrialTable(opened, names, most, is_sorted, others, page, metric, order, where)
+    table = TrialTable(opened, names, most, is_sorted, others, page, metric, order, where, pareto)
     if session.watch is not None and opened.running:
         session.watch(table, opened)
     return table

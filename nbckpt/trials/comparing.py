@@ -13,6 +13,7 @@ from nbckpt.trials.home import experiments_folder, inside_store
 from nbckpt.trials.model.trial import Trial
 from nbckpt.trials.views.comparison import Side, TrialsCompared
 from nbckpt.trials.views.differences import compared
+from nbckpt.trials.views.front import no_single_best
 from nbckpt.trials.views.metrics import inferred
 from nbckpt.trials.views.plots.request import ranking
 
@@ -87,8 +88,11 @@ def best_of(experiment: Experiment, metric: str = "", mode: str = "") -> Trial:
     """Return the best trial by a metric, which by default is that of the experiment or the first reported.
 
     Raises:
-        UsageError: No trial reported the metric, or nothing says whether its smallest value is best.
+        UsageError: No trial reported the metric, or nothing says whether its smallest value is best, or one
+            of several objectives is to be named.
     """
+    if experiment.spec.others and not metric:
+        raise no_single_best(experiment.name, experiment.spec.objectives)
     metric = metric or experiment.spec.metric or next(iter(inferred(experiment.trials)), "")
     by, direction = (metric, mode) if mode else ranking(experiment, metric)
     if metric and not direction:

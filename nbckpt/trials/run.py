@@ -8,7 +8,7 @@ import random
 import re
 import string
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -33,6 +33,7 @@ from nbckpt.trials.home import inside_store
 from nbckpt.trials.model import spec_file
 from nbckpt.trials.model.callback import Callback
 from nbckpt.trials.model.drawing import Keys, canonical, computed, configs, has_grid, with_earlier, without
+from nbckpt.trials.model.objectives import objectives_of
 from nbckpt.trials.model.points import drawn, values_of
 from nbckpt.trials.model.retention import RetentionPolicy
 from nbckpt.trials.model.spec import Spec
@@ -69,8 +70,8 @@ def run(
     gpus: float | None = None,
     cpus: float | None = None,
     resources_per_trial: Mapping[str, float] | None = None,
-    metric: str = "",
-    mode: str = "",
+    metric: str | Sequence[str] = "",
+    mode: str | Sequence[str] = "",
     search: str | Search | Study | None = None,
     scheduler: Scheduler | None = None,
     points: Iterable[Mapping[str, Any]] = (),
@@ -114,8 +115,9 @@ def run(
             in the libraries that can be told.
         resources_per_trial: The resources of each trial by Ray's names: `{"CPU": 1, "GPU": 0.5}`. With Ray
             also `memory` and the cluster's own.
-        metric: The metric that compares trials.
-        mode: Whether `min` or `max` of the metric is best.
+        metric: The metric that compares trials. With several, such as `["loss", "latency"]`, each is an
+            objective: `experiment.pareto()` returns the trials that no other trial surpasses.
+        mode: Whether `min` or `max` of the metric is best. With several metrics, one for each or for all.
         search: Another source of configurations: the name of an Optuna sampler, such as `tpe`, or
             `nbckpt.trials.OptunaSampler("tpe", seed=1)`; an Optuna study; or a `Search`. A study is told the
             last value of the metric that each trial reported, and may end trials early.
@@ -148,7 +150,7 @@ def run(
         RetentionPolicy(keep_checkpoints) if isinstance(keep_checkpoints, int) else keep_checkpoints,
         *(checkpoint_every, checked_callbacks(callbacks)),
         *(executor if isinstance(executor, str) else executor.name, resources),
-        *(metric, mode),
+        **objectives_of(metric, mode),
         sync=sync_config,
         provenance=provenance,
         system_metrics=system_metrics,

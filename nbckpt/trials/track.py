@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from nbckpt.trials.executors.cell import CellExecutor
 from nbckpt.trials.executors.output import speaker
 from nbckpt.trials.model.callback import Callback
 from nbckpt.trials.model.drawing import canonical
+from nbckpt.trials.model.objectives import objectives_of
 from nbckpt.trials.model.retention import RetentionPolicy
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.trial import Trial
@@ -37,8 +38,8 @@ def track(
     config: Mapping[str, Any] | None = None,
     *,
     resume: bool | str = False,
-    metric: str = "",
-    mode: str = "",
+    metric: str | Sequence[str] = "",
+    mode: str | Sequence[str] = "",
     keep_checkpoints: int | RetentionPolicy | None = None,
     callbacks: Iterable[Callback] = (),
     folder: str | os.PathLike[str] | None = None,
@@ -67,8 +68,8 @@ def track(
         resume: Continue the newest trial that was paused or interrupted and that has these parameters; if
             there is none, open a new one, or with "must" none. Or the short name of the trial to continue,
             such as "t3".
-        metric: The metric that compares trials.
-        mode: Whether `min` or `max` of the metric is best.
+        metric: The metric that compares trials, or several; see `nbckpt.run`.
+        mode: Whether `min` or `max` of the metric is best. With several metrics, one for each or for all.
         keep_checkpoints: How many of a trial's newest checkpoints to keep, or a `RetentionPolicy`.
         callbacks: Objects that follow the experiment.
         folder: Where experiments are kept; by default `experiments` in the store's folder.
@@ -93,8 +94,7 @@ def track(
         keep=RetentionPolicy(keep_checkpoints) if isinstance(keep_checkpoints, int) else keep_checkpoints,
         callbacks=checked_callbacks(callbacks),
         executor=CellExecutor.name,
-        metric=metric,
-        mode=mode,
+        **objectives_of(metric, mode),
         sync=sync_config,
         provenance=provenance,
         system_metrics=system_metrics,
@@ -150,6 +150,7 @@ def _take_in(runner: Runner, spec: Spec, resume: Resume) -> None:
                 created_at=before.created_at,
                 metric=spec.metric or before.metric,
                 mode=spec.mode or before.mode,
+                others=spec.others if spec.metric else before.others,
             )
         )
 

@@ -773,7 +773,7 @@ def test_names_that_windows_reserves_are_refused_there(name: str, monkeypatch: p
 
 FOR_USERS = {
     *("name", "folder", "spec", "notes", "trials", "trial", "running", "runs_elsewhere", "interrupted"),
-    *("best", "dataframe", "plot", "table", "page", "for_json", "exit_status", "warns"),
+    *("best", "pareto", "dataframe", "plot", "table", "page", "for_json", "exit_status", "warns"),
     *("wait", "pause", "stop", "checkpoint", "kill", "resume", "refresh", "read"),
 }
 

@@ -22,7 +22,8 @@ from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.views.formats import shown_value, tail
 from nbckpt.trials.views.metrics import inferred, metric_columns, varying
-from nbckpt.trials.views.table import TrialTable, fair_share
+from nbckpt.trials.views.rows import fair_share
+from nbckpt.trials.views.table import TrialTable
 
 
 class Made:

@@ -155,6 +155,7 @@ def look_at_experiments(folder: Path) -> list[str]:
     catalog = Catalog(folder)
     experiment = assert_type(catalog.open("grid"), Experiment)
     assert_type(experiment.dataframe(), pandas.DataFrame)
+    assert_type(experiment.pareto(), tuple[Trial, ...])
     assert_type(experiment.resume(errored=True), Experiment)
     trial, record = catalog.checkpoint("grid/t0@3")
     assert_type(trial.config, dict[str, Any])

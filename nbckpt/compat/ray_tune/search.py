@@ -17,8 +17,8 @@ class OptunaSearch(OptunaSampler):
 
     Args:
         space: Give it as the `config` of `tune.run`.
-        metric: The metric that is compared; by default that of `tune.run`.
-        mode: Whether `min` or `max` of it is best.
+        metric: The metric that is compared, or several; by default that of `tune.run`.
+        mode: Whether `min` or `max` of it is best, for each metric.
         points_to_evaluate: The configurations to try first.
         sampler: A sampler of Optuna; by default TPE.
         seed: The seed of TPE.
@@ -30,8 +30,8 @@ class OptunaSearch(OptunaSampler):
     def __init__(
         self,
         space: Mapping[str, Any] | None = None,
-        metric: str | None = None,
-        mode: str | None = None,
+        metric: str | list[str] | None = None,
+        mode: str | list[str] | None = None,
         points_to_evaluate: list[dict[str, Any]] | None = None,
         sampler: Any = None,
         seed: int | None = None,

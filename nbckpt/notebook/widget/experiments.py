@@ -142,7 +142,7 @@ def view_of(experiment: ExperimentView, settings: Sequence[str], wanted: str) ->
     names = [name for name in inferred(trials, spec.metric, most=None) if len(name) <= _LONGEST_NAME]
     usual = next((name for name in _USUAL if name in names), next(iter(names), ""))
     metric = wanted if wanted in names else spec.metric or usual
-    mode = (spec.mode if metric == spec.metric else "") or likely_mode(metric)
+    mode = spec.mode_of(metric) or (spec.mode if metric == spec.metric else "") or likely_mode(metric)
     view = ShownView(names, settings, metric, mode or "min")
     view.head = {
         "metric": metric,

@@ -31,7 +31,7 @@ _ASKED = {
 _MOST_ERRORS = 8
 
 
-def row_of(trial: Trial, state: str, running: Progress | None, view: View) -> Message:
+def row_of(trial: Trial, state: str, running: Progress | None, view: View, *, front: bool = False) -> Message:
     """Return the row of a trial.
 
     Args:
@@ -39,6 +39,7 @@ def row_of(trial: Trial, state: str, running: Progress | None, view: View) -> Me
         state: Its status, as `states_of` says it.
         running: Its progress if it runs.
         view: What is shown of each trial.
+        front: Whether it is on the Pareto front of several objectives.
     """
     annotation = trial.annotation
     config = flat_config(trial)
@@ -63,6 +64,7 @@ def row_of(trial: Trial, state: str, running: Progress | None, view: View) -> Me
         "started": trial.started_at,
         "seconds": number_of(trial.elapsed_s),
         "rung": None,
+        "front": front,
     }
 
 
@@ -75,12 +77,12 @@ class View:
         self.settings, self.metric, self.mode = list(settings), metric, mode
 
 
-def sign_of(trial: Trial, state: str, running: Progress | None) -> tuple[Any, ...]:
+def sign_of(trial: Trial, state: str, running: Progress | None, *, front: bool = False) -> tuple[Any, ...]:
     """Return a value that differs once the row of a trial may differ."""
     shown = state_of(trial)
     left = running and (running.total, running.iteration)
     last, note, error = id(shown.last_result), shown.note, shown.error
-    return state, last, trial.iteration, note, error, shown.checkpoint, left, trial.annotation
+    return state, last, trial.iteration, note, error, shown.checkpoint, left, trial.annotation, front
 
 
 def summary_of(states: Mapping[str, str], trials: Sequence[Trial], left_s: float | None) -> Message:

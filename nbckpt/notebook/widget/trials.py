@@ -18,9 +18,10 @@ from nbckpt.trials.model.metrics import as_float
 from nbckpt.trials.model.trial import Trial, state_of
 from nbckpt.trials.model.view import internals
 from nbckpt.trials.views.eta import Progress
+from nbckpt.trials.views.front import front_of
 from nbckpt.trials.views.metrics import by_metric, flat_config, varying
+from nbckpt.trials.views.remaining import progress_of
 from nbckpt.trials.views.statuses import RUNNING, states_of
-from nbckpt.trials.views.table import progress_of
 
 MOST_CURVES = 200
 """Of how many trials the points are sent."""
@@ -162,8 +163,10 @@ class TrialsWire:
             self._settings = settings if is_all else self._settings
         view = view_of(experiment, self._settings, self._metric)
         running = progress_of(experiment, trials, states)
+        front = {trial.id for trial in front_of(trials, experiment.spec.objectives)}
         signs: dict[str, object] = {
-            trial.id: sign_of(trial, states[trial.id], running.get(trial.id)) for trial in trials
+            trial.id: sign_of(trial, states[trial.id], running.get(trial.id), front=trial.id in front)
+            for trial in trials
         }
         changed = [trial for trial in trials if is_all or signs[trial.id] != self._signs.get(trial.id)]
         gone = [] if is_all else [name for name in self._signs if name not in signs]
@@ -183,7 +186,10 @@ class TrialsWire:
         self._head = head
         for first in range(0, max(1, len(changed)), PAGE):
             page = changed[first : first + PAGE]
-            rows = [row_of(trial, states[trial.id], running.get(trial.id), view) for trial in page]
+            rows = [
+                row_of(trial, states[trial.id], running.get(trial.id), view, front=trial.id in front)
+                for trial in page
+            ]
             yield {**head, "from": first, "rows": rows, "gone": gone, "reset": is_all}
 
     def _same(self, trials: Sequence[Trial]) -> Message:

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import math
 import threading
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from nbckpt.errors import NbckptError, UsageError
+from nbckpt.errors import NbckptError
 from nbckpt.render import Page, Result
 from nbckpt.trials.engine import control, shutdown
 from nbckpt.trials.engine.runner import Runner
 from nbckpt.trials.model import spec_file
-from nbckpt.trials.model.metrics import as_float
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.trial import Status, Trial, find_trial, trial_page
 from nbckpt.trials.model.view import Internals
 from nbckpt.trials.views.data import ExperimentData, experiment_data
 from nbckpt.trials.views.frame import dataframe
-from nbckpt.trials.views.metrics import Scope, as_media, by_metric, inferred, metric_columns, value_of
+from nbckpt.trials.views.front import best_trial, front_of, wanted_objectives
+from nbckpt.trials.views.metrics import Scope, metric_columns
 from nbckpt.trials.views.plots.plot import figure
 from nbckpt.trials.views.plots.request import PlotRequest
 from nbckpt.trials.views.statuses import INTERRUPTED, states_of
@@ -138,22 +137,31 @@ class Experiment(Result):  # see docs/decisions/0019
 
         Args:
             metric: Its name; `a/b` means the metric b in a dict a. By default the experiment's metric.
-            mode: `min` or `max`; by default the experiment's mode.
+            mode: `min` or `max`; by default the mode of this objective, or the experiment's mode.
             scope: Whether the `last` or the `best` value of each trial counts.
 
         Raises:
-            UsageError: No trial reported the metric, or the metric or the mode is missing.
+            UsageError: No trial reported the metric, or the metric or the mode is missing. Or the experiment
+                has several objectives, and none of them is named: see `pareto`.
         """
         self.refresh()
-        metric, mode = metric or self.spec.metric, mode or self.spec.mode
-        if not metric or mode not in {"min", "max"}:
-            raise UsageError("which metric? best(metric='loss', mode='min'), or mode='max'")
-        best = next(iter(by_metric(self.trials, metric, mode, scope)), None)
-        value = None if best is None else value_of(best, metric, mode, scope)
-        if best is None or math.isnan(as_float(value)):
-            reason = as_media(self.trials, metric) or f"no trial of {self.name!r} reported {metric!r}"
-            raise UsageError(f"{reason}: there are {self._metrics()}")
-        return best
+        return best_trial(self, metric, mode, scope)
+
+    def pareto(self, metric: Sequence[str] = (), mode: Sequence[str] = ()) -> tuple[Trial, ...]:
+        """Return the trials on the Pareto front, in the order of the first objective.
+
+        No other trial is better in one objective and at least as good in all others. The last value of each
+        metric counts. Trials that lack a value, or have NaN, are left out.
+
+        Args:
+            metric: The metrics; by default the objectives of the experiment.
+            mode: `min` or `max` for each metric; by default those of the objectives.
+
+        Raises:
+            UsageError: There are fewer than two objectives, or a mode is missing.
+        """
+        self.refresh()
+        return tuple(front_of(self.trials, wanted_objectives(self.spec, metric, mode)))
 
     def dataframe(self) -> pandas.DataFrame:
         """Return a pandas DataFrame with a row for each result, with its trial and configuration.
@@ -176,6 +184,7 @@ class Experiment(Result):  # see docs/decisions/0019
         parallel: bool = False,
         scatter: tuple[str, str] | None = None,
         importance: bool = False,
+        pareto: bool = False,
     ) -> Figure:
         """Draw the experiment. Return an ordinary figure of matplotlib, without a background.
 
@@ -190,6 +199,7 @@ class Experiment(Result):  # see docs/decisions/0019
             parallel: Draw an axis for each parameter and a line for each trial.
             scatter: Draw a point for each trial over two parameters or metrics.
             importance: Draw how much each parameter matters for the metric.
+            pareto: Draw a point for each trial over two objectives, and the Pareto front as a line.
 
         Raises:
             UsageError: No trial reported the metric, there is no such trial, the trials do not suffice for
@@ -198,7 +208,9 @@ class Experiment(Result):  # see docs/decisions/0019
         self.refresh()
         metrics = [metric] if isinstance(metric, str) else list(metric)
         names = None if trials is None else list(trials)
-        request = PlotRequest(metrics, names, mode, smooth, logy, x, parallel, scatter or (), importance)
+        request = PlotRequest(
+            metrics, names, mode, smooth, logy, x, parallel, scatter or (), importance, pareto
+        )
         return figure(self, request)
 
     @property
@@ -224,6 +236,7 @@ class Experiment(Result):  # see docs/decisions/0019
         metric: str = "",
         mode: str = "",
         where: str = "",
+        pareto: bool = False,
     ) -> TrialTable:
         """Return its table with other columns or rows. It follows the experiment like the usual table.
 
@@ -235,6 +248,7 @@ class Experiment(Result):  # see docs/decisions/0019
             metric: The metric to sort by; by default the experiment's metric.
             mode: Whether `min` or `max` of the metric is best; by default the experiment's mode.
             where: Show only the trials that pass this filter, such as `lr < 0.1 and tag == 'good'`.
+            pareto: Whether to show only the Pareto front of the experiment's objectives.
 
         Raises:
             UsageError: A metric is given twice, there is no such page, the metric or mode is missing, or the
@@ -242,7 +256,9 @@ class Experiment(Result):  # see docs/decisions/0019
         """
         self.refresh()
         columns = None if metrics is None else metric_columns(metrics)
-        return TrialTable(self, columns, most, sort, number=page, metric=metric, mode=mode, where=where)
+        return TrialTable(
+            self, columns, most, sort, number=page, metric=metric, mode=mode, where=where, pareto=pareto
+        )
 
     # Actions.
 
@@ -344,9 +360,6 @@ class Experiment(Result):  # see docs/decisions/0019
         is_asked = control.hand_over(self.folder, request, lambda: name in self._runner.elsewhere(name))
         self.refresh()
         return is_asked
-
-    def _metrics(self) -> str:
-        return ", ".join(inferred(self.trials, most=None)) or "none yet"
 
 
 def open_runner(folder: Path, spec: Spec) -> tuple[Experiment, Runner]:

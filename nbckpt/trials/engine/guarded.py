@@ -25,7 +25,7 @@ class Guarded:
 
     Attributes:
         source: The object; None if there is none or it failed.
-        notes: The failures, one sentence each.
+        notes: The failures and what the object itself noted, one sentence each.
         open: Whether it may start trials: it has not failed, and nobody closed it.
     """
 
@@ -33,9 +33,14 @@ class Guarded:
 
     def __init__(self, source: object | None = None) -> None:
         self.source: Any = source
-        self.notes: list[str] = []
+        self._failures: list[str] = []
         self._is_closed = False
         self._lock = threading.Lock()
+
+    @property
+    def notes(self) -> list[str]:
+        """See the class."""
+        return [*self._failures, *getattr(self.source, "notes", ())]
 
     @property
     def open(self) -> bool:
@@ -66,7 +71,7 @@ class Guarded:
                 return getattr(self.source, method)(*arguments)
             except Exception as error:  # noqa: BLE001  the trials continue without it
                 _log.warning("the %s's %s failed", self.kind, method, exc_info=error)
-                self.notes.append(
+                self._failures.append(
                     f"the {self.kind} is over since {method} failed: {type(error).__name__}: {error}"
                 )
                 self.source = None
@@ -116,8 +121,8 @@ class SafeScheduler(Guarded):
 
     def unsaved(self, trial: Trial, decision: Decision) -> Decision:
         """See `Scheduler.unsaved`."""
-        if _UNSAVED not in self.notes:
-            self.notes.append(_UNSAVED)
+        if _UNSAVED not in self._failures:
+            self._failures.append(_UNSAVED)
         return self._call("unsaved", trial, decision) or Decision("continue", decision.reason)
 
     def wants_checkpoint(self, trial: Trial) -> bool:

@@ -26,7 +26,6 @@ from nbckpt.trials.executors.cell import CellExecutor, only_in_its_loop
 from nbckpt.trials.model import spec_file
 from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.model.spec import Spec
-from nbckpt.trials.model.stopping import Stopper
 from nbckpt.trials.model.trial import STOPPED, Status, Trial, is_held
 from nbckpt.trials.model.trust import trust_trials
 from nbckpt.trials.search.base import Search
@@ -136,7 +135,7 @@ class Runner(TrialSource):
         return RunSettings(
             trainable_class(spec.trainable, spec.checkpoint_every),
             open_executor(executor, spec.resources),
-            Stopper(spec.stop, spec.metric, spec.mode),
+            spec.stopper,
             spec.keep,
             spec.checkpoint_every,
             spec.max_failures,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -40,14 +40,16 @@ def has(kind: Kind, name: str) -> bool:
         return False
 
 
-def new_study(mode: str, **parts: Any) -> Study:
-    """Return a study in memory for `min` or `max`, without Optuna's line that says so."""
+def new_study(modes: Sequence[str], **parts: Any) -> Study:
+    """Return a study in memory, with `min` or `max` of each objective, without Optuna's line that says so."""
     import optuna
 
     level = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(max(level, optuna.logging.WARNING))
     try:
-        return optuna.create_study(direction="minimize" if mode == "min" else "maximize", **parts)
+        return optuna.create_study(
+            directions=["minimize" if mode == "min" else "maximize" for mode in modes], **parts
+        )
     finally:
         optuna.logging.set_verbosity(level)
 

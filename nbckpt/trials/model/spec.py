@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from nbckpt.core.manifest import now
 from nbckpt.errors import UsageError
 from nbckpt.sync import SyncConfig
+from nbckpt.trials.model.objectives import Objective, listed
 from nbckpt.trials.model.retention import RetentionPolicy
 from nbckpt.trials.model.stopping import Stop, Stopper
 from nbckpt.trials.model.trial import Trial
@@ -26,6 +27,8 @@ class CallbackLike(Protocol):
 
 class SchedulerLike(Protocol):
     """A `Scheduler`, as the spec that keeps it knows it."""
+
+    metric: str
 
     def with_metric(self, metric: str, mode: str) -> None:
         """See `Scheduler.with_metric`."""
@@ -55,7 +58,7 @@ class Spec:
         callbacks: The callbacks of the experiment, each a `Callback`.
         executor: The name of the executor.
         resources: The resources of each trial, for executors that use them.
-        metric: The metric that compares trials.
+        metric: The metric that compares trials; of several objectives the first.
         mode: Whether `min` or `max` of the metric is best.
         created_at: When the experiment was made, in UTC.
         sync: Where and how to sync the experiment; None if it is not synced.
@@ -65,6 +68,7 @@ class Spec:
         scheduler: What decides which trials go on, a `Scheduler`; None if all go on.
         search: The `Search` that another process can make again; None if there is none or it cannot.
         points: The configurations to try first. Each gives some of the values that vary.
+        others: The objectives beside the first, if there are several.
     """
 
     trainable: Callable[..., Any] | None
@@ -89,6 +93,7 @@ class Spec:
     scheduler: SchedulerLike | None = None
     search: SearchLike | None = None
     points: tuple[Mapping[str, Any], ...] = ()
+    others: tuple[Objective, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse impossible values."""
@@ -104,7 +109,40 @@ class Spec:
             raise UsageError(f"mode={self.mode!r} is unknown: use 'min' or 'max'")
         Stopper(self.stop)
         if self.scheduler is not None:
-            self.scheduler.with_metric(self.metric, self.mode)
+            self.scheduler.with_metric(*self._compared_by(self.scheduler))
+
+    @property
+    def objectives(self) -> tuple[Objective, ...]:
+        """The metrics to improve, each with its mode. Empty if a metric or its mode was not given."""
+        return (Objective(self.metric, self.mode), *self.others) if self.metric and self.mode else ()
+
+    @property
+    def stopper(self) -> Stopper:
+        """What decides after each result whether a trial ends."""
+        falling = (known.metric for known in self.objectives if known.mode == "min")
+        return Stopper(self.stop, frozenset(falling))
+
+    def mode_of(self, metric: str) -> str:
+        """Return whether `min` or `max` of a metric is best; "" if it is not an objective."""
+        return next((known.mode for known in self.objectives if known.metric == metric), "")
+
+    def comparison(self) -> dict[str, Any]:
+        """Return the arguments `metric` and `mode` of `nbckpt.run`."""
+        if not self.others:
+            return {"metric": self.metric, "mode": self.mode}
+        return {name: [getattr(known, name) for known in self.objectives] for name in ("metric", "mode")}
+
+    def _compared_by(self, scheduler: SchedulerLike) -> tuple[str, str]:
+        """Return the metric by which a scheduler compares trials, and its mode; see docs/decisions/0112."""
+        if not self.others:
+            return self.metric, self.mode
+        if not scheduler.metric:
+            name = type(scheduler).__name__
+            raise UsageError(
+                f"{name} compares trials by one metric, and the objectives are {listed(self.objectives)}: "
+                f"choose one, {name}(metric={self.metric!r}, mode={self.mode!r})"
+            )
+        return scheduler.metric, self.mode_of(scheduler.metric)
 
     @property
     def function_name(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from nbckpt.errors import CodecError, CorruptError, NotFoundError, StoreError, U
 from nbckpt.store.files import explained, only_files, write_file
 from nbckpt.store.scan import OUTSIDE, link_outside
 from nbckpt.trials.model.metrics import plain
+from nbckpt.trials.model.objectives import Objective
 from nbckpt.trials.model.retention import RetentionPolicy
 from nbckpt.trials.model.spec import Spec
 
@@ -51,6 +53,7 @@ _FORM = {
     "origin?": str,
     "provenance?": bool,
     "system_metrics?": bool,
+    "other_objectives?": [{"metric": str, "mode": re.compile("min|max")}],
     "trainable": {"name": str, **dict.fromkeys(("pickle?", "signature?", "left_out?", "algorithms?"), str)},
 }
 
@@ -75,6 +78,7 @@ def write(folder: Path, spec: Spec, signer: Signer) -> None:
         "sync": dict(spec.sync.settings()) if spec.sync else {},
         **({} if spec.provenance else {"provenance": False}),
         **({"system_metrics": True} if spec.system_metrics else {}),
+        **({"other_objectives": list(map(vars, spec.others))} if spec.others else {}),
         "config": plain(dict(spec.config)),
         **({"origin": spec.origin} if spec.origin else {}),
         "trainable": {"name": spec.function_name, **_packed(spec, signer)},
@@ -243,6 +247,7 @@ def read(folder: Path) -> Kept:
             origin=document.get("origin", ""),
             provenance=document.get("provenance", True),
             system_metrics=document.get("system_metrics", False),
+            others=tuple(Objective(**other) for other in document.get("other_objectives", ())),
             **{name: document[name] for name in _AS_THEY_ARE},
         )
         pickle = base64.b64decode(kept.get("pickle", ""), validate=True)

@@ -21,14 +21,12 @@ class Stopper:
 
     Attributes:
         stop: The condition.
-        metric: The metric that compares trials.
-        mode: Whether `min` or `max` of the metric is best. If `min`, a threshold of this metric is reached
-            from above. A threshold of any other metric is always reached from below.
+        falling: The objectives whose `min` is best. A threshold of these metrics is reached from above, and
+            that of any other metric from below.
     """
 
     stop: Stop
-    metric: str = ""
-    mode: str = ""
+    falling: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         """Refuse a value that is not a condition."""
@@ -66,7 +64,7 @@ class Stopper:
         return ""
 
     def _falls(self, name: str) -> bool:
-        return self.mode == "min" and name == self.metric
+        return name in self.falling
 
     def __str__(self) -> str:
         stop = self.stop

@@ -47,7 +47,7 @@ class OptunaPruner(Scheduler):
 
     def setup(self, experiment: ExperimentView) -> None:
         """See `Scheduler.setup`."""
-        self._study = optuna.new_study(self.mode, pruner=optuna.make("Pruner", self.name, self.options))
+        self._study = optuna.new_study([self.mode], pruner=optuna.make("Pruner", self.name, self.options))
         self._asked, self._step = {}, {}
         for trial in experiment.trials:
             for metrics in trial.results:

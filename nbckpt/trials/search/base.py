@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 from nbckpt.trials.model.trial import Trial
@@ -14,7 +15,12 @@ class Search(ABC):
 
     Its methods are called one at a time, in worker threads. If a method raises an exception, the search is
     over. The existing trials continue, and the experiment's notes say so.
+
+    Attributes:
+        notes: Problems, one sentence each, which the experiment's notes show.
     """
+
+    notes: Sequence[str] = ()
 
     def setup(self, experiment: ExperimentView) -> None:
         """Prepare for an experiment that starts or resumes; it may have trials already."""

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from nbckpt._private_apis import optuna_trial_id
 from nbckpt.errors import UsageError
+from nbckpt.render import count
 from nbckpt.trials.model.drawing import domains, with_values
-from nbckpt.trials.model.metrics import PLAIN, lookup
+from nbckpt.trials.model.metrics import ITERATION, PLAIN, lookup
+from nbckpt.trials.model.objectives import listed
 from nbckpt.trials.model.space import Choice, Grid, Integer, Rounded, Uniform, round_to
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.trial import Status, Trial
@@ -26,14 +28,15 @@ class OptunaSearch(Search):
 
     The value of a trial is the last value that it reported of the metric. Each earlier value is reported to
     the study too, whose pruner may end the trial. A trial that failed, or never reported the metric, is
-    told as FAIL. A trial that was stopped or pruned is told as PRUNED.
+    told as FAIL. A trial that was stopped or pruned is told as PRUNED. With several objectives, a trial has
+    a value for each, and the study prunes nothing: Optuna has no pruner for that.
 
     The study's trials carry the names of the experiment's trials in their attributes. So the two find each
     other again, also in another process if the study has a storage. When the experiment resumes, the study
     learns of the trials that it does not know.
 
     Args:
-        study: The study, with one objective.
+        study: The study, with a direction for each objective of the experiment.
         spec: What the experiment is to do. The study treats a grid of its space as a choice.
 
     Raises:
@@ -48,7 +51,7 @@ class OptunaSearch(Search):
         _check(study, spec)
         self._states = optuna.trial.TrialState
         self._study = study
-        self._metric = spec.metric
+        self._metrics = [known.metric for known in spec.objectives]
         self._space = spec.config
         ranges = domains(spec.config).items()
         self._params = {"/".join(map(str, path)): _param(path, domain) for path, domain in ranges}
@@ -57,6 +60,7 @@ class OptunaSearch(Search):
         self._asked: dict[str, optuna.Trial] = {}
         self._step: dict[str, int] = {}
         self._told: dict[str, TrialState] = {}
+        self.notes: list[str] = []
 
     def setup(self, experiment: ExperimentView) -> None:
         """See `Search.setup`."""
@@ -100,10 +104,11 @@ class OptunaSearch(Search):
     def reported(self, trial: Trial) -> str:
         """See `Search.reported`."""
         asked = self._asked.get(trial.id)
-        value = lookup(trial.metrics, self._metric)
+        value = lookup(trial.metrics, self._metrics[0])
         # A step that is repeated after a restore was reported already, and was not pruned.
         if (
             asked is None
+            or len(self._metrics) > 1
             or not isinstance(value, (int, float))
             or trial.iteration <= self._step.get(trial.id, 0)
         ):
@@ -114,42 +119,50 @@ class OptunaSearch(Search):
 
     def ended(self, trial: Trial) -> None:
         """See `Search.ended`."""
-        state, value = self._outcome(trial)
+        state, values = self._outcome(trial)
         asked = self._asked.pop(trial.id, None)
         if asked is not None:
-            self._study.tell(asked, value, state, skip_if_finished=True)
+            self._study.tell(asked, values, state, skip_if_finished=True)
         elif self._told.get(trial.id) != state:
-            self._add(trial, state, value)
+            self._add(trial, state, values)
         self._told[trial.id] = state
 
-    def _outcome(self, trial: Trial) -> tuple[TrialState, float | None]:
-        """Return the state and the value with which the study learns of a trial's end."""
-        value = trial.newest(self._metric)
+    def _outcome(self, trial: Trial) -> tuple[TrialState, list[float] | None]:
+        """Return the state and the values with which the study learns of a trial's end."""
+        values = [trial.newest(metric) for metric in self._metrics]
+        known = [value for value in values if value is not None and value == value]
         if trial.stopped_early:
             return self._states.PRUNED, None
-        if trial.status in {Status.ERROR, Status.DAMAGED} or value is None or value != value:
+        if trial.status in {Status.ERROR, Status.DAMAGED} or len(known) < len(values):
             return self._states.FAIL, None
-        return self._states.COMPLETE, value
+        return self._states.COMPLETE, known
 
-    def _add(self, trial: Trial, state: TrialState, value: float | None) -> None:
+    def _add(self, trial: Trial, state: TrialState, values: list[float] | None) -> None:
         """Tell the study of a trial that it did not suggest, unless the trial is outside the space."""
         from optuna.trial import create_trial
 
-        values = {result["training_iteration"]: lookup(result, self._metric) for result in trial.results}
         try:
             made = create_trial(
                 state=state,
-                value=value,
+                values=values,
                 params={name: param.drawn(trial.config) for name, param in self._params.items()},
                 distributions=self._distributions,
                 user_attrs=self._marks(trial.id),
-                intermediate_values={
-                    at: number for at, number in values.items() if isinstance(number, (int, float))
-                },
+                intermediate_values=self._intermediate(trial),
             )
             self._study.add_trial(made)
-        except (LookupError, TypeError, ValueError):
-            return
+        except (LookupError, TypeError, ValueError) as error:
+            if not self.notes:  # one sentence, however many there are
+                self.notes.append(
+                    f"Optuna does not learn of trials outside the space, such as {trial.id}: {error}"
+                )
+
+    def _intermediate(self, trial: Trial) -> dict[int, float]:
+        """Return what a trial reported of the metric, by its iteration. Only one objective has these."""
+        if len(self._metrics) > 1:
+            return {}
+        values = {result[ITERATION]: lookup(result, self._metrics[0]) for result in trial.results}
+        return {at: value for at, value in values.items() if isinstance(value, (int, float))}
 
     def _marks(self, trial_id: str) -> dict[str, str]:
         return {**self._mark, "nbckpt.trial": trial_id}
@@ -205,16 +218,20 @@ def _param(path: tuple[Any, ...], domain: Any) -> _Param:
 
 def _check(study: Study, spec: Spec) -> None:
     """Refuse a study that does not fit the experiment's spec."""
-    if len(study.directions) != 1:
-        raise UsageError(
-            f"the study has {len(study.directions)} objectives; nbckpt.run takes one with a single direction"
-        )
     check_spec(spec)
-    direction = study.direction.name.lower()
-    if not direction.startswith(spec.mode):
+    asked, objectives = [direction.name.lower() for direction in study.directions], spec.objectives
+    if len(asked) != len(objectives):
         raise UsageError(
-            f"the study is to {direction} and mode={spec.mode!r}: make them agree, with "
-            f"optuna.create_study(direction='{spec.mode}imize') or another mode"
+            f"the study has {count(len(asked), 'objective')}, and the experiment has {listed(objectives)}: "
+            "make them agree, with a direction of the study for each metric"
+        )
+    wanted = [f"{known.mode}imize" for known in objectives]
+    if asked != wanted:
+        mode = spec.comparison()["mode"]
+        directions = f"direction={wanted[0]!r}" if len(wanted) == 1 else f"directions={wanted!r}"
+        raise UsageError(
+            f"the study is to {' and '.join(asked)} and mode={mode!r}: make them agree, with "
+            f"optuna.create_study({directions}) or another mode"
         )
 
 

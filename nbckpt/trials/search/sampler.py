@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import copy
 import inspect
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, overload
 
 from nbckpt.errors import UsageError
 from nbckpt.trials.model import optuna
+from nbckpt.trials.model.objectives import listed
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.trial import Trial
 from nbckpt.trials.model.view import ExperimentView
@@ -43,9 +45,34 @@ class OptunaSampler(Search):
         # Another seed after each restart: see docs/decisions/0088.
         seed = (spec.seed + len(experiment.trials)) % (1 << 32)
         unpruned = optuna.make("Pruner", "nop", {})  # a scheduler may prune
-        study = optuna.new_study(spec.mode, sampler=self._made(seed), pruner=unpruned)
+        study = optuna.new_study(
+            [known.mode for known in spec.objectives], sampler=self._made(seed), pruner=unpruned
+        )
         self._search = OptunaSearch(study, spec)
         self._search.setup(experiment)
+
+    @property
+    def notes(self) -> Sequence[str]:  # type: ignore[override]  # nobody sets it
+        """See `Search`."""
+        return () if self._search is None else self._search.notes
+
+    def check_objectives(self, spec: Spec) -> None:
+        """Refuse several objectives if the sampler takes one only.
+
+        Raises:
+            UsageError: It does. Its answer to a question in a study of its own says so.
+        """
+        if not spec.others:
+            return
+        study = optuna.new_study([known.mode for known in spec.objectives], sampler=self._made(0))
+        try:
+            OptunaSearch(study, spec).suggest("t0")
+        except ValueError as error:
+            name = type(study.sampler).__name__
+            raise UsageError(
+                f"Optuna's {name} takes one objective, and there are {listed(spec.objectives)}: search with "
+                f"'nsgaii' or 'tpe', or give one metric ({error})"
+            ) from None
 
     def suggest(self, trial_id: str) -> dict[str, Any] | None:
         """See `Search.suggest`."""
@@ -85,7 +112,9 @@ def open_search(search: Any, spec: Spec) -> Search | None:
         return OptunaSearch(search, spec)
     if isinstance(search, str | OptunaSampler):
         check_spec(spec)
-        return as_sampler(search)
+        sampler = as_sampler(search)
+        sampler.check_objectives(spec)
+        return sampler
     if isinstance(search, Search):
         return search
     raise UsageError(
@@ -94,6 +123,10 @@ def open_search(search: Any, spec: Spec) -> Search | None:
     )
 
 
+@overload
+def as_sampler(search: str | OptunaSampler) -> OptunaSampler: ...
+@overload
+def as_sampler(search: Any) -> OptunaSampler | None: ...
 def as_sampler(search: Any) -> OptunaSampler | None:
     """Return a sampler for a name, or a copy of a sampler; None for any other search."""
     if isinstance(search, str):

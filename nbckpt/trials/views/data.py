@@ -8,8 +8,10 @@ from typing import Any
 
 from nbckpt.media.stored import MediaData
 from nbckpt.trials.model.metrics import plain
+from nbckpt.trials.model.objectives import Objective
 from nbckpt.trials.model.trial import Trial, state_of
 from nbckpt.trials.model.view import ExperimentView
+from nbckpt.trials.views.front import front_of
 from nbckpt.trials.views.media import newest_media
 from nbckpt.trials.views.statuses import states_of
 
@@ -73,10 +75,12 @@ class ExperimentData:
     Attributes:
         name: The name.
         folder: The folder that holds it.
-        metric: The metric that compares trials; empty if none was given.
+        metric: The metric that compares trials, or the first of several; empty if none was given.
         mode: Whether its `min` or `max` is best; empty if this was not given.
         trials: The trials.
         notes: Problems outside the trials.
+        objectives: The metrics to improve, each with its mode; several if there is a Pareto front.
+        pareto: The names of the trials on the Pareto front; empty if there are fewer than two objectives.
     """
 
     name: str
@@ -85,6 +89,8 @@ class ExperimentData:
     mode: str
     trials: tuple[TrialData, ...]
     notes: tuple[str, ...]
+    objectives: tuple[Objective, ...] = ()
+    pareto: tuple[str, ...] = ()
 
 
 def experiment_data(experiment: ExperimentView) -> ExperimentData:
@@ -97,6 +103,8 @@ def experiment_data(experiment: ExperimentView) -> ExperimentData:
         spec.mode,
         tuple(trial_data(trial, states[trial.id]) for trial in experiment.trials),
         tuple(experiment.notes),
+        spec.objectives,
+        tuple(trial.id for trial in front_of(experiment.trials, spec.objectives)),
     )
 
 

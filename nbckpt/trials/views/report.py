@@ -27,7 +27,7 @@ _MOST_NOTED = 1000
 _LONGEST = 200
 _MOST_CODE = 200_000
 """The most characters of each cell, and of the patch."""
-_SPEC = ("metric", "mode", "num_samples", "seed", "stop", "executor", "resources", "max_concurrent")
+_SPEC = ("num_samples", "seed", "stop", "executor", "resources", "max_concurrent")
 
 
 def experiment_sections(experiment: ExperimentView) -> Iterator[Section]:
@@ -36,9 +36,8 @@ def experiment_sections(experiment: ExperimentView) -> Iterator[Section]:
     by, mode = ranking(experiment, metric)
     ranked = by_metric(experiment.trials, by, mode)
     sort = bool(by and mode and ranked and ranked[0].newest(by) is not None)
-    table = TrialTable(
-        experiment, most=_MOST_ROWS, sort=sort, metric=by if sort else "", mode=mode if sort else ""
-    ).page()
+    first = (by, mode) if sort and not experiment.spec.others else ("", "")  # or the Pareto front
+    table = TrialTable(experiment, most=_MOST_ROWS, sort=sort, metric=first[0], mode=first[1]).page()
     left_out = len(ranked) - _MOST_TRIALS - sort
     details = (f"{left_out:,} of these trials have no details below.",) if left_out > 0 else ()
     yield Section("Trials", replace(table, notes=(*table.notes, *details), hints=()))
@@ -69,6 +68,8 @@ def trial_sections(experiment: ExperimentView, trial: Trial) -> Iterator[Section
 def _plots(experiment: ExperimentView, metric: str, mode: str) -> Iterator[Section]:
     metrics = inferred(experiment.trials, metric, most=_MOST_METRICS)
     yield from _plot(experiment, "Curves", PlotRequest(metrics, mode=mode))
+    if experiment.spec.others:
+        yield from _plot(experiment, "Pareto front", PlotRequest(pareto=True))
     if len(experiment.trials) > 1:
         yield from _plot(experiment, "Parameters", PlotRequest([metric], mode=mode, parallel=True))
 
@@ -98,7 +99,7 @@ def _configuration(experiment: ExperimentView) -> Table:
     spec = experiment.spec
     created = moment(spec.created_at)
     rows: dict[str, Any] = {"created": "" if created is None else f"{created:%Y-%m-%d %H:%M} UTC"}
-    rows |= {name: getattr(spec, name) for name in _SPEC}
+    rows |= spec.comparison() | {name: getattr(spec, name) for name in _SPEC}
     space: Mapping[str, Any] = dict(flat(plain(spec.config)))
     rows |= {f"config/{name}": value for name, value in space.items()}
     shown = tuple(

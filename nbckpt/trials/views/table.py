@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import islice
 
 from nbckpt.errors import UsageError
-from nbckpt.render import Cell, Column, Fold, Hint, Page, Result, Table, count, duration, short
-from nbckpt.trials.model.metrics import is_number, plain
+from nbckpt.render import Column, Fold, Hint, Page, Result, Table, count
+from nbckpt.trials.model.objectives import Objective, listed
 from nbckpt.trials.model.spec import LOOP
-from nbckpt.trials.model.stopping import Stopper
-from nbckpt.trials.model.trial import WAITS, Status, Trial, is_held, state_of
+from nbckpt.trials.model.trial import WAITS, Status, Trial
 from nbckpt.trials.model.view import ExperimentView, internals
 from nbckpt.trials.views.data import ExperimentData, experiment_data
-from nbckpt.trials.views.eta import Progress, left_in_all, progress, typical
 from nbckpt.trials.views.fields import matching
-from nbckpt.trials.views.formats import shown_value, tail
+from nbckpt.trials.views.front import front_first, front_of, wanted_objectives
 from nbckpt.trials.views.metrics import (
     as_media,
     by_metric,
-    flat_config,
     inferred,
     likely_mode,
-    metric_cell,
-    varying,
 )
+from nbckpt.trials.views.remaining import left_of, progress_of
+from nbckpt.trials.views.rows import fair_share, table_of
 from nbckpt.trials.views.statuses import (
     FAILED,
     INTERRUPTED,
@@ -45,6 +40,7 @@ MOST_ROWS = 20
 _MOST_CONFIG = 5
 _LONGEST_NOTE = 40
 _MOST_ERRORS = 8
+_MOST_NAMED = 12
 
 
 @dataclass(frozen=True, repr=False)
@@ -63,6 +59,7 @@ class TrialTable(Result):
         metric: The metric to sort by; by default the experiment's metric.
         mode: Whether `min` or `max` of the metric is best; by default the experiment's mode.
         where: Show only the trials that pass this filter; see `Where`.
+        pareto: Show only the trials on the Pareto front of the experiment's objectives.
 
     Raises:
         UsageError: There is no such page, or a metric or a mode is missing, or the filter cannot be read.
@@ -77,6 +74,7 @@ class TrialTable(Result):
     metric: str = ""
     mode: str = ""
     where: str = ""
+    pareto: bool = False
     _first: list[tuple[int, Sequence[Trial]]] = field(default_factory=list, init=False, compare=False)
     """The experiment's version when the table was made, and the trials that passed the filter."""
 
@@ -107,7 +105,9 @@ class TrialTable(Result):
         states, chosen = states_of(experiment), self._chosen()
         shown = self._shown(chosen, states)
         running = progress_of(experiment, trials, states)
-        table = _table(shown, trials, states, self._metrics(trials), running)
+        several = experiment.spec.objectives if experiment.spec.others else ()
+        front = dict.fromkeys(front_of(trials, several)) if several else None
+        table = table_of(shown, trials, states, self._metrics(trials), running, front)
         failed = [trial for trial in trials if trial.status == Status.ERROR]
         others = Table("other experiments", (Column("experiment"), Column("trials")), self.others)
         return Page(
@@ -116,7 +116,8 @@ class TrialTable(Result):
             (
                 *self._filtered(chosen),
                 *self._which(shown, chosen, states),
-                *_left(experiment, running),
+                *_on_front(several, front or ()),
+                *left_of(experiment, running),
                 *_notes(experiment, states),
             ),
             tuple(_errors(failed)),
@@ -139,11 +140,18 @@ class TrialTable(Result):
         return chosen if version == internals(self.experiment).version else self._trials()
 
     def _trials(self) -> Sequence[Trial]:
-        return matching(self.experiment, self.where) if self.where else self.experiment.trials
+        experiment = self.experiment
+        chosen = matching(experiment, self.where) if self.where else experiment.trials
+        if not self.pareto:
+            return chosen
+        front = dict.fromkeys(front_of(experiment.trials, wanted_objectives(experiment.spec)))
+        return [trial for trial in chosen if trial in front]
 
     def _filtered(self, chosen: Sequence[Trial]) -> Iterator[str]:
         if self.where:
-            yield f"{len(chosen):,} of {count(len(self.experiment.trials), 'trial')} match {self.where}"
+            front = " on the Pareto front" if self.pareto else ""
+            total = count(len(self.experiment.trials), "trial")
+            yield f"{len(chosen):,} of {total} match {self.where}{front}"
 
     @property
     def _is_sorted(self) -> bool:
@@ -152,12 +160,18 @@ class TrialTable(Result):
         return all(self._best()) and (self.sort or not (fits or self.number))
 
     def _shown(self, trials: Sequence[Trial], states: Mapping[str, str]) -> Sequence[Trial]:
-        ordered = by_metric(trials, *self._best()) if self._is_sorted else trials
+        ordered = self._ordered(trials) if self._is_sorted else trials
         if self.number and self.most:
             return ordered[(self.number - 1) * self.most :][: self.most]
         if self.sort and self._is_sorted:
             return ordered[: self.most or None]
         return fair_share(ordered, states, self.most)
+
+    def _ordered(self, trials: Sequence[Trial]) -> Sequence[Trial]:
+        """Return trials, the best first. By several objectives, that is the Pareto front."""
+        spec = self.experiment.spec
+        is_by_all = spec.others and not self.metric and not self.mode
+        return front_first(trials, spec.objectives) if is_by_all else by_metric(trials, *self._best())
 
     def _which(
         self, shown: Sequence[Trial], chosen: Sequence[Trial], states: Mapping[str, str]
@@ -171,7 +185,12 @@ class TrialTable(Result):
         if len(shown) == len(chosen):
             return
         states = {trial.id: states[trial.id] for trial in chosen}
-        order = f", the best by {metric} ({mode}) first" if self._is_sorted else ""
+        by = (
+            "the Pareto front"
+            if self.experiment.spec.others and not self.metric
+            else f"the best by {metric} ({mode})"
+        )
+        order = f", {by} first" if self._is_sorted else ""
         if self.number:
             first = (self.number - 1) * self.most
             yield f"trials {first + 1:,}-{first + len(shown):,} of {len(states):,}{order}"
@@ -184,123 +203,13 @@ class TrialTable(Result):
         yield f"Show all: {command} -n 0, by page: {command} --page 1"
 
 
-def progress_of(
-    experiment: ExperimentView, shown: Sequence[Trial], states: Mapping[str, str]
-) -> dict[str, Progress]:
-    """Return the progress of each running trial."""
-    running = [t for t in shown if t.status == Status.RUNNING and states[t.id] != INTERRUPTED]
-    if not running:
-        return {}
-    finished = (
-        trial for trial in experiment.trials if trial.status == Status.TERMINATED and not trial.stopped_early
-    )
-    usual, stop = typical(trial.iteration for trial in finished), experiment.spec.stop
-    return {
-        trial.id: progress(list(state_of(trial).times), trial.iteration, trial.elapsed_s, stop, usual)
-        for trial in running
-    }
-
-
-def fair_share(trials: Sequence[Trial], states: Mapping[str, str], most: int) -> list[Trial]:
-    """Return at most *most* trials in their order, the same number from each status."""
-    if not most or len(trials) <= most:
-        return list(trials)
-    waiting: dict[str, list[Trial]] = {}
-    for trial in trials:
-        waiting.setdefault(states[trial.id], []).append(trial)
-    chosen: set[Trial] = set()
-    while len(chosen) < most:
-        for queue in waiting.values():
-            if queue and len(chosen) < most:
-                chosen.add(queue.pop(0))
-    return [trial for trial in trials if trial in chosen]
-
-
-def _table(
-    shown: Sequence[Trial],
-    trials: Sequence[Trial],
-    states: Mapping[str, str],
-    metrics: Mapping[str, str],
-    running: Mapping[str, Progress],
-) -> Table:
-    keys = varying(trials)[:_MOST_CONFIG]
-    configs = {trial.id: {key: value for key, (value, _) in flat_config(trial).items()} for trial in shown}
-    annotations = {trial.id: trial.annotation for trial in shown}
-    is_tagged = any(annotation.tags for annotation in annotations.values())
-    is_noted = any(annotation.note for annotation in annotations.values())
-    is_scheduled = any(state_of(trial).scheduling.rungs for trial in shown)
-    etas = {trial.id: running[trial.id].eta for trial in shown if trial.id in running}
-    etas = {name: eta for name, eta in etas.items() if eta}
-    columns = (
-        *(Column("trial"), Column("status")),
-        *(Column(tail(key), number=_all_numbers(configs.values(), key)) for key in keys),
-        Column("iteration", number=True),
-        *(Column(tail(heading), number=True) for heading in metrics.values()),
-        *([Column("rung", number=True)] if is_scheduled else []),
-        *(Column("checkpoint", number=True), Column("unsaved", number=True), Column("elapsed", number=True)),
-        *([Column("eta", number=True)] if etas else []),
-        *([Column("tags")] if is_tagged else []),
-        *([Column("note")] if is_noted else []),
-    )
-    rows: tuple[tuple[Cell | str, ...], ...] = tuple(
-        (
-            Cell(trial.id, json.dumps(plain(trial.config))),
-            _state_cell(trial, states[trial.id]),
-            *(shown_value(configs[trial.id].get(key, "")) for key in keys),
-            str(running.get(trial.id, trial.iteration)),
-            *(metric_cell(trial, name) for name in metrics),
-            *([_rung(trial)] if is_scheduled else []),
-            Cell(_step(trial.checkpoint_name), trial.checkpoint_name or ""),
-            _unsaved(trial),
-            duration(trial.elapsed_s),
-            *([etas.get(trial.id, "")] if etas else []),
-            *([", ".join(annotations[trial.id].tags)] if is_tagged else []),
-            *([_short_note(annotations[trial.id].note)] if is_noted else []),
+def _on_front(objectives: Sequence[Objective], front: Collection[Trial]) -> Iterator[str]:
+    """Yield which trials are on the Pareto front, if there are several objectives."""
+    if objectives and front:
+        names = ", ".join(trial.id for trial in islice(front, _MOST_NAMED)) + ", …" * (
+            len(front) > _MOST_NAMED
         )
-        for trial in shown
-    )
-    return Table("trials", columns, rows)
-
-
-def _short_note(note: str) -> Cell:
-    return Cell(short(" ".join(note.split()), _LONGEST_NOTE), note)
-
-
-def _step(checkpoint: str | None) -> str:
-    """Return the short name of a checkpoint: `@10` for `checkpoint_000010`."""
-    return f"@{checkpoint.rpartition('_')[2].lstrip('0') or '0'}" if checkpoint else "-"
-
-
-def _rung(trial: Trial) -> Cell:
-    """Return the last rung that a trial has reached; the cell's title says what was decided there."""
-    scheduling = state_of(trial).scheduling
-    return Cell(str(max(scheduling.rungs)) if scheduling.rungs else "", scheduling.reason)
-
-
-def _state_cell(trial: Trial, state: str) -> Cell:
-    is_plain = not trial.damage or trial.status == Status.DAMAGED
-    return Cell(state if is_plain else f"{state}, damaged", trial.damage or trial.note)
-
-
-def _unsaved(trial: Trial) -> Cell:
-    if trial.status == Status.TERMINATED:
-        return Cell("-")
-    return Cell(str(trial.unsaved_results), "Results since the last checkpoint; a crash now would lose them.")
-
-
-def _left(experiment: ExperimentView, running: Mapping[str, Progress]) -> Iterator[str]:
-    """Yield how long all trials still take, if several run or wait and that is known."""
-    trials = {trial.id: trial for trial in experiment.trials}
-    waiting = max(internals(experiment).unfinished - len(running), 0)
-    if len(running) + waiting < 2:
-        return
-    ended = [
-        trial.elapsed_s for trial in trials.values() if trial.status == Status.TERMINATED or is_held(trial)
-    ]
-    pairs = [(trials[name].elapsed_s, current.left_s) for name, current in running.items()]
-    left_s = left_in_all(ended, pairs, waiting, max(experiment.spec.max_concurrent, len(pairs)))
-    if left_s is not None:
-        yield f"about {duration(max(math.ceil(left_s), 1))} left for {count(len(running) + waiting, 'trial')}"
+        yield f"Pareto front of {listed(objectives)}: {count(len(front), 'trial')}, {names}"
 
 
 def _notes(experiment: ExperimentView, states: Mapping[str, str]) -> Iterator[str]:
@@ -318,7 +227,7 @@ def _notes(experiment: ExperimentView, states: Mapping[str, str]) -> Iterator[st
         yield f"{count(len(damaged) - _MOST_ERRORS, 'more trial')} with damaged files: see %ckpt show TRIAL"
     spec = experiment.spec
     if experiment.running and spec.stop is not None:
-        yield f"each trial stops when {Stopper(spec.stop, spec.metric, spec.mode)}"
+        yield f"each trial stops when {spec.stopper}"
     yield from experiment.notes
 
 
@@ -357,6 +266,10 @@ def _hints(experiment: ExperimentView, states: Mapping[str, str]) -> tuple[Hint,
         again = Hint("Retry failed trials", f"%ckpt resume {name} --errored")
         return again, Hint("Details", f"%ckpt show {name}/{failed}")
     spec = experiment.spec
+    if spec.others:
+        return Hint("Pareto front", f"%ckpt trials {name} --pareto"), Hint(
+            "Plot", f"%ckpt plot {name} --pareto"
+        )
     metric = spec.metric or next(iter(inferred(experiment.trials)), "")
     options = "" if spec.metric and spec.mode else f" --metric {metric} --mode {likely_mode(metric) or 'min'}"
     return (Hint("Best trial", f"%ckpt best {name}{options}"), details) if metric else ()
@@ -366,7 +279,3 @@ def _resume(experiment: ExperimentView) -> str:
     """Return what continues the trials: a command, or the call before a loop of the user's own."""
     is_loop = experiment.spec.executor == LOOP
     return f"nbckpt.track({experiment.name!r}, resume=True)" if is_loop else f"%ckpt resume {experiment.name}"
-
-
-def _all_numbers(configs: Iterable[Mapping[str, Any]], key: str) -> bool:
-    return all(is_number(config.get(key)) for config in configs)

@@ -20,6 +20,7 @@
 const MORE_METRICS = 2;
 const MORE_SETTINGS = 6;
 const SAMPLE = 2000;
+const ON_FRONT = "On the Pareto front: no other trial is better in one objective and at least as good in all others";
 
 /** What a metric of this name wants, if the name says it. Pure. @param {string} name @returns {import("./rows.js").Mode | null} */
 export function direction(name) {
@@ -134,6 +135,7 @@ export function fills(frame, view) {
     const sign = dom.make("span", { class: `nb-status nb-is-${row.status}`, title: row.why || row.error || word }, dom.icon(/** @type {any} */ (row.status), word));
     cell.append(sign, dom.make("span", { class: "nb-name", text: row.id }));
     if (row.id === view.best) cell.append(dom.make("span", { class: "nb-is-best", title: "The best" }, dom.icon("star", "best")));
+    else if (row.front) cell.append(dom.make("span", { class: "nb-is-best", title: ON_FRONT }, dom.icon("star", "on the Pareto front")));
     const mark = swatch(row);
     if (mark) cell.append(mark);
   };

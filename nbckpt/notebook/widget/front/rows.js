@@ -22,6 +22,7 @@
  * @property {number} [started]
  * @property {number} [seconds]
  * @property {number} [rung]
+ * @property {boolean} [front] it is on the Pareto front of several objectives
  * @typedef {"min" | "max"} Mode
  * @typedef {{ low: number, high: number } | { values: string[] }} Brush a range of numbers, or a choice of texts
  * @typedef {{ find: string, statuses: string[], brushes: Record<string, Brush> }} Filter brushes by `settings:lr` or `metrics:loss`

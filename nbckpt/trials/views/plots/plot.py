@@ -15,6 +15,7 @@ from nbckpt.trials.views.plots.curves import curves
 from nbckpt.trials.views.plots.drawn import Drawn
 from nbckpt.trials.views.plots.importance import importance
 from nbckpt.trials.views.plots.parallel import parallel
+from nbckpt.trials.views.plots.pareto import pareto
 from nbckpt.trials.views.plots.request import PlotRequest, check
 from nbckpt.trials.views.plots.scatter import scatter
 
@@ -100,4 +101,6 @@ def _draw(experiment: ExperimentView, request: PlotRequest) -> Drawn:
         return parallel(experiment, request)
     if request.scatter:
         return scatter(experiment, request)
+    if request.pareto:
+        return pareto(experiment, request)
     return importance(experiment, request) if request.importance else curves(experiment, request)

@@ -57,6 +57,7 @@ class PlotRequest:
         parallel: Draw parallel coordinates: an axis for each parameter, a line for each trial.
         scatter: Draw a point for each trial, over two parameters or metrics.
         importance: Draw how much each parameter matters for the metric.
+        pareto: Draw a point for each trial over two objectives, and the Pareto front as a line.
     """
 
     metrics: Sequence[str] = ()
@@ -68,6 +69,7 @@ class PlotRequest:
     parallel: bool = False
     scatter: Sequence[str] = ()
     importance: bool = False
+    pareto: bool = False
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,7 @@ def check(request: PlotRequest) -> None:
         "--parallel": request.parallel,
         "--scatter": bool(request.scatter),
         "--importance": request.importance,
+        "--pareto": request.pareto,
     }
     kinds = [name for name, wanted in asked.items() if wanted]
     if len(kinds) > 1:
@@ -116,8 +119,9 @@ def check(request: PlotRequest) -> None:
     odd = [name for name, wanted in curves.items() if wanted] if kinds else []
     if odd:
         raise UsageError(f"{odd[0]} is for curves: leave out {odd[0]} or {kinds[0]}")
-    if len(request.metrics) > (1 if kinds else MOST_METRICS):
-        raise UsageError(f"one plot shows at most {count(1 if kinds else MOST_METRICS, 'metric')}")
+    most = 2 if request.pareto else 1 if kinds else MOST_METRICS
+    if len(request.metrics) > most:
+        raise UsageError(f"one plot shows at most {count(most, 'metric')}")
 
 
 def metrics_of(experiment: Drawable, request: PlotRequest) -> list[str]:
@@ -156,10 +160,12 @@ def choose(experiment: Drawable, request: PlotRequest, metric: str) -> Chosen:
 def ranking(experiment: Drawable, metric: str, mode: str = "") -> tuple[str, str]:
     """Return the metric that says which trial is best, and its mode; "" if nothing says the mode.
 
-    This is the drawn *metric* if a *mode* is given, else the experiment's own metric, else the drawn one if
-    its name says what is good.
+    This is the drawn *metric* if a *mode* is given or if it is one of several objectives, else the
+    experiment's own metric, else the drawn one if its name says what is good.
     """
     spec = experiment.spec
+    if not mode and spec.others and (own := spec.mode_of(metric)):
+        return metric, own
     if not mode and spec.metric and spec.mode:
         return spec.metric, spec.mode
     return metric, mode or likely_mode(metric)

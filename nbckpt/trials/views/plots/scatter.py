@@ -49,8 +49,8 @@ def scatter(experiment: ExperimentView, request: PlotRequest) -> Drawn:
     if chosen.best is not None and best in shown:
         _mark(axes, x.places[best], y.places[best], chosen.best.id)
     style.dress(axes, across, up)
-    _scaled(axes, "x", x)
-    _scaled(axes, "y", y)
+    scaled(axes, "x", x)
+    scaled(axes, "y", y)
     by = f", coloured by {name}" if is_coloured else ""
     without = len(trials) - len(shown)
     notes = [f"{count(without, 'trial')} without {across} and {up} left out."] if without else []
@@ -92,7 +92,7 @@ def _mark(axes: Axes, x: float, y: float, name: str) -> None:
     )
 
 
-def _scaled(axes: Axes, side: Literal["x", "y"], scale: Scale) -> None:
+def scaled(axes: Axes, side: Literal["x", "y"], scale: Scale) -> None:
     """Give an axis the texts of categories, or a logarithmic scale."""
     axis = axes.xaxis if side == "x" else axes.yaxis
     if scale.logarithmic:
