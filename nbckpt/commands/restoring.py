@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,8 +68,14 @@ class RestoreResult(Result):
             headline,
             (changes_table(restored.changes, dry_run=restored.dry_run), self._failures()),
             tuple(notes),
-            hints=(_UNDO,) if undo else (),
+            hints=(*self._elsewhere(), *((_UNDO,) if undo else ())),
         )
+
+    def _elsewhere(self) -> tuple[Hint, ...]:
+        """Return the command that restores tensors whose device is not here to the CPU."""
+        names = [name for failure in self.restored.failed if failure.device for name in failure.names]
+        words = shlex.join(["restore", self.ref, *names, "--device", "cpu"])
+        return (Hint("Restore to the CPU", f"%ckpt {words}"),) if names else ()
 
     def _failures(self) -> Table:
         return failures_table(self.restored.failed, _failure_caption(self.restored.manifest))
@@ -96,6 +103,7 @@ def restore(
     trust: bool = False,
     lazy: bool = False,
     fallback_to_latest: bool = False,
+    device: Annotated[str, Word("D")] = "",
 ) -> RestoreResult | TrialRestored:
     """Restore the variables of a checkpoint.
 
@@ -106,10 +114,11 @@ def restore(
         trust: Restore the checkpoint even if someone else made it.
         lazy: Do not check arrays now; read them when they are used.
         fallback_to_latest: If the checkpoint is missing or damaged, restore the newest whole one instead.
+        device: Restore tensors that were saved on a GPU to this device, such as cpu.
     """
     if is_trial(ref) and not is_ref(session, ref):
         checkpoint = _trial_checkpoint(session, ref, fallback=fallback_to_latest)
-        return _restore_trial(session, *checkpoint, names, as_, dry_run=dry_run, trust=trust)
+        return _restore_trial(session, *checkpoint, names, as_, device, dry_run=dry_run, trust=trust)
     return RestoreResult(
         session.tracker.restore(
             ref,
@@ -120,6 +129,7 @@ def restore(
             fallback_to_latest=fallback_to_latest,
             trust=trust,
             lazy=lazy,
+            device=device,
             hidden=session.hidden,
             progress=session.progress,
         ),
@@ -201,6 +211,7 @@ def _restore_trial(
     note: str,
     names: Sequence[str],
     prefix: str,
+    device: str,
     *,
     dry_run: bool,
     trust: bool,
@@ -208,7 +219,8 @@ def _restore_trial(
     """Restore the dict that a trial saved into the namespace. For a folder, return its path."""
     label = f"{trial.folder.parent.name}/{trial.id}@{record.step}"
     checkpoint = Checkpoint.from_directory(trial.folder / record.name, trust=trust)
-    fields = {str(key): value for key, value in checkpoint.to_dict().items() if key not in {FILES, KIND}}
+    loaded = checkpoint.to_dict(device=device)
+    fields = {str(key): value for key, value in loaded.items() if key not in {FILES, KIND}}
     if not fields:
         return TrialRestored(label, trial.checkpoints.path(record), {}, (), (), dry_run, note)
     namespace = session.live("restore")

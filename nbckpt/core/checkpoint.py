@@ -97,18 +97,22 @@ class Checkpoint(Rich):
         """
         return cls._make(dict_source(data, Checkpoint))
 
-    def to_dict(self) -> dict[Any, Any]:
+    def to_dict(self, *, device: str = "") -> dict[Any, Any]:
         """Return the fields in their order, and any files under the key `FILES`.
 
         A subclass adds one more key, from which `from_dict` restores the class and its attributes. Every call
         returns new objects.
 
+        Args:
+            device: Where to load tensors that were saved on a GPU, such as `cpu`; by default where they were.
+
         Raises:
+            CodecError: A tensor was saved on a GPU that is not here, and no *device* is given.
             UntrustedError: Somebody else wrote the fields.
             CorruptError: The fields are damaged.
         """
         data: dict[Any, Any] = {}
-        for value, loaded in self._load(self._tree.manifest.values):
+        for value, loaded in self._load(self._tree.manifest.values, device):
             data |= {loaded[0]: loaded[1]} if value.keyed else {value.name: loaded}
         if self._tree.files or self._tree.folders:
             data[FILES] = Files(self._tree)
@@ -363,14 +367,14 @@ class Checkpoint(Rich):
                 return next(self._load([value]))[1]
         return None
 
-    def _load(self, values: Sequence[Value]) -> Iterator[tuple[Value, Any]]:
+    def _load(self, values: Sequence[Value], device: str = "") -> Iterator[tuple[Value, Any]]:
         """Yield each value with its loaded object. Values of one group share their common objects."""
         if values and not self._trusted:
             raise UntrustedError(
                 f"{self!r} was not written by you, so loading its fields could run anything. If you know "
                 "who wrote it, pass trust=True to from_…()"
             )
-        return load_fields(self._tree, values)
+        return load_fields(self._tree, values, device)
 
     def _outgoing(self) -> Tree:
         """Return the tree to write, with this class and the current attributes."""

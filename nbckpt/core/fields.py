@@ -14,6 +14,7 @@ from nbckpt.core.packs.writer import Packer
 from nbckpt.core.reducers import main_namespace
 from nbckpt.core.tree import Tree
 from nbckpt.core.values.loading import last_slots, load_group
+from nbckpt.core.values.placement import MissingDeviceError, restoring_to
 from nbckpt.core.values.preview import text_of
 from nbckpt.core.values.variables import capture
 from nbckpt.errors import CodecError, NbckptError
@@ -89,8 +90,10 @@ def _values_only(manifest: Manifest) -> Manifest:
     )
 
 
-def load_fields(tree: Tree, values: Sequence[Value]) -> Iterator[tuple[Value, Any]]:
+def load_fields(tree: Tree, values: Sequence[Value], device: str = "") -> Iterator[tuple[Value, Any]]:
     """Yield each value of *tree* with its loaded object. Values of one group share their common objects.
+
+    Tensors that were saved on a GPU go to *device*, by default to where they were.
 
     Raises:
         CodecError: A value's own code failed.
@@ -99,13 +102,16 @@ def load_fields(tree: Tree, values: Sequence[Value]) -> Iterator[tuple[Value, An
     last = last_slots(values)
     for value in values:
         if value.group not in groups:
-            groups[value.group] = _load_group(tree, value, last[value.group])
+            with restoring_to(device):
+                groups[value.group] = _load_group(tree, value, last[value.group])
         yield value, groups[value.group][value.slot]
 
 
 def _load_group(tree: Tree, value: Value, last: int) -> list[Any]:
     try:
         return load_group(tree.manifest.groups[value.group], tree.reader, last)
+    except MissingDeviceError as error:
+        raise CodecError(f"cannot load {value.name!r}: {error}") from error
     except NbckptError:
         raise
     except Exception as error:

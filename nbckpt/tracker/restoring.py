@@ -15,6 +15,7 @@ from nbckpt.core.references import SHORT, Entry
 from nbckpt.core.selection import values_of
 from nbckpt.core.values.classes import Classes
 from nbckpt.core.values.loading import Failure, load_values
+from nbckpt.core.values.placement import restoring_to
 from nbckpt.core.verify import verify
 from nbckpt.errors import CorruptError, NotFoundError
 from nbckpt.states.snapshot import is_state, snapshots
@@ -102,19 +103,24 @@ class Restore:
         return changes | dict.fromkeys(self._gone, "removed")
 
     def load(
-        self, reader: Reader, *, verify: bool, progress: Progress | None
+        self, reader: Reader, *, verify: bool, progress: Progress | None, device: str = ""
     ) -> tuple[dict[str, Any], list[Failure]]:
-        """Load the values. Return them by name, and the values that cannot be loaded."""
+        """Load the values. Return them by name, and the values that cannot be loaded.
+
+        Raises:
+            UsageError: There is no such *device*.
+        """
         classes = Classes("new" if self._has_class() else "live", self._namespace)
-        return load_values(
-            self._manifest,
-            reader,
-            self._wanted,
-            self._namespace,
-            classes=classes,
-            verify=verify,
-            progress=progress,
-        )
+        with restoring_to(device):
+            return load_values(
+                self._manifest,
+                reader,
+                self._wanted,
+                self._namespace,
+                classes=classes,
+                verify=verify,
+                progress=progress,
+            )
 
     def _has_class(self) -> bool:
         """Tell whether a class itself is loaded. Then instances get the saved classes, not the live ones."""

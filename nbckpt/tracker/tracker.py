@@ -236,6 +236,7 @@ class Tracker(Rich):
         lazy: bool = False,
         dry_run: bool = False,
         fallback_to_latest: bool = False,
+        device: str = "",
         hidden: Container[str] = frozenset(),
         progress: Progress | None = None,
     ) -> Restored:
@@ -253,8 +254,8 @@ class Tracker(Rich):
             trust: Load the checkpoint even if someone else made it.
             lazy: Do not check arrays against their digests; read them when they are used.
             dry_run: Only return the changes, without making them.
-            fallback_to_latest: If the checkpoint is missing or damaged, restore the newest whole one of the
-                same name; of all checkpoints for `latest` or an id. The result says so.
+            fallback_to_latest: If it is missing or damaged, restore the newest whole one of the same name.
+            device: Where to restore tensors that were saved on a GPU, such as `cpu`.
             hidden: Names that are not the user's variables.
             progress: Called with the progress.
 
@@ -271,7 +272,7 @@ class Tracker(Rich):
             return restore.result(foreseen, (), started, note, dry_run=True)
         if not (trust or self.history.trusted(manifest)):
             raise stranger(manifest, ref, str(self.history.check_format().get("key", "")))
-        loaded, failed = restore.load(self.read(manifest), verify=not lazy, progress=progress)
+        loaded, failed = restore.load(self.read(manifest), verify=not lazy, progress=progress, device=device)
         if damaged := {name for failure in failed if failure.damaged for name in failure.names}:
             # Otherwise the next save would reuse data that cannot be read.
             set_aside_all(self.store, manifest.packs_of(damaged))
@@ -285,13 +286,12 @@ class Tracker(Rich):
     ) -> tuple[dict[str, str], list[Failure]]:
         """Bind variables and load states that come from outside the store. Keep replaced values for `undo`.
 
+        Return the change of each name, `new`, `same` or `changed`; and the states that were not loaded.
+
         Args:
             values: The variables, and the snapshots of states.
             namespace: The dict to bind them in.
             origin: Their origin, as text.
-
-        Returns:
-            The change of each name, `new`, `same` or `changed`; and the states that were not loaded.
         """
         failed: list[Failure] = []
         return self._binder.bind(values, {}, namespace, f"restore of {origin}", failed), failed

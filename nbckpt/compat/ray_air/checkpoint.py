@@ -26,7 +26,7 @@ class Checkpoint(core.Checkpoint):
         """See `nbckpt.Checkpoint.from_dict`. *data* may be the dict of a checkpoint of Ray."""
         return super().from_dict(forms.plain_dict(data))
 
-    def to_dict(self) -> dict[Any, Any]:
+    def to_dict(self, *, device: str = "") -> dict[Any, Any]:
         """See `nbckpt.Checkpoint.to_dict`. Of a folder that Ray wrote, it returns the fields in its pickles.
 
         Raises:
@@ -34,7 +34,7 @@ class Checkpoint(core.Checkpoint):
             CorruptError: The fields are damaged.
             CodecError: A pickle of Ray cannot be loaded here.
         """
-        data = super().to_dict()
+        data = super().to_dict(device=device)
         if type(self) is Checkpoint:
             data.pop(KIND, None)
         if not (pickles := forms.pickled_fields(self._tree.files)):

@@ -20,6 +20,7 @@ from typing import Any, Literal
 from cloudpickle import cloudpickle
 
 from nbckpt._private_apis import class_tracker
+from nbckpt.core.values.placement import LOADER, load_storage
 from nbckpt.store import Buffer
 
 Origin = Literal["live", "same", "new", "apart"]
@@ -177,6 +178,8 @@ class _Unpickler(pickle.Unpickler):
 
     def find_class(self, module_name: str, global_name: str) -> Any:
         """See `pickle.Unpickler.find_class`."""
+        if (module_name, global_name) == LOADER:
+            return load_storage
         module_name = MOVED.get(module_name, module_name)
         global_name = RENAMED.get((module_name, global_name), global_name)
         named = super().find_class(module_name, global_name)

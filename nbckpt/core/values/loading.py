@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ from nbckpt.core.packs.writer import Progress
 from nbckpt.core.reducers import live_namespace
 from nbckpt.core.values.classes import Classes
 from nbckpt.core.values.codec import load, paused_gc
+from nbckpt.core.values.placement import MissingDeviceError
 from nbckpt.errors import CodecError, CorruptError
 
 _SMALL, _AT_ONCE = 4 << 10, 1000
@@ -25,11 +26,19 @@ Checks = list[Future[None]]
 
 @dataclass(frozen=True)
 class Failure:
-    """Variables that could not be loaded, the reason, and whether the reason is damaged bytes."""
+    """Variables that could not be loaded, the reason, and whether the reason is damaged bytes.
+
+    Attributes:
+        names: The variables.
+        reason: The reason.
+        damaged: Whether the bytes are damaged.
+        device: The device that they were saved on, if the reason is that it is not here.
+    """
 
     names: tuple[str, ...]
     reason: str
     damaged: bool = False
+    device: str = ""
 
 
 def load_values(
@@ -74,7 +83,7 @@ def load_values(
             if damages:
                 errors[at] = damages[0]
     loaded = {value.name: slots[value.group][value.slot] for value in values if value.group not in errors}
-    return loaded, [_failure(_names(values, at), error) for at, error in errors.items()]
+    return loaded, _failures(values, errors)
 
 
 def last_slots(values: Iterable[Value]) -> dict[int, int]:
@@ -138,6 +147,20 @@ def _load(
 
 def _names(values: Iterable[Value], group: int) -> tuple[str, ...]:
     return tuple(value.name for value in values if value.group == group)
+
+
+def _failures(values: Sequence[Value], errors: Mapping[int, BaseException]) -> list[Failure]:
+    """Return the failures: one for each device that is not here, and one for each other group."""
+    away: dict[str, Failure] = {}
+    others = []
+    for at, error in errors.items():
+        names = _names(values, at)
+        if isinstance(error, MissingDeviceError):
+            before = away.get(error.device, Failure((), "")).names
+            away[error.device] = Failure((*before, *names), str(error), device=error.device)
+        else:
+            others.append(_failure(names, error))
+    return [*away.values(), *others]
 
 
 def _failure(names: tuple[str, ...], error: BaseException) -> Failure:
