@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from attack import samples
+from attack import samples, share
 from attack.mutations import V1
 from nbckpt.errors import NbckptError
 
-FULL = os.environ.get("NBCKPT_ATTACK") == "full"
-TRIES = 1000 if FULL else 60
+TRIES = share.of(1000, 60)
 
 
 @pytest.fixture(scope="module")

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from attack import share
 from attack.working import STEPS, values
 from nbckpt.core.gc import collect
 from nbckpt.mirror import Mirror
@@ -24,8 +25,7 @@ from nbckpt.store import LocalStore
 from nbckpt.tracker import Tracker
 from nbckpt.trials import Catalog, Status
 
-FULL = os.environ.get("NBCKPT_ATTACK") == "full"
-KILLS = 40 if FULL else 4
+KILLS = share.of(40, 4)
 WORKING = Path(__file__).with_name("working.py")
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no kill -9")

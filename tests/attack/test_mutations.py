@@ -5,20 +5,19 @@ Set NBCKPT_ATTACK=full to try all cases. `attack/mutations.py` says how to try o
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from pathlib import Path
 
 import pytest
 
+from attack import share
 from attack.limits import run_child
 from attack.mutations import V1
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the limit of memory is Linux's")
 
-FULL = os.environ.get("NBCKPT_ATTACK") == "full"
-SHARES = [(start, start + 1500) for start in range(0, 6000, 1500)] if FULL else [(0, 40)]
+SHARES = share.of([(start, start + 1500) for start in range(0, 6000, 1500)], [(0, 40)])
 
 
 @pytest.fixture

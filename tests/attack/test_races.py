@@ -7,7 +7,6 @@ fails or dies there, or dies one call later. `gc` does not wait between its mark
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 import pytest
 from test_crash import KB, A, B
 
+from attack import share
 from nbckpt.core import gc
 from nbckpt.errors import NbckptError, StoreError
 from nbckpt.store import MemoryStore, Store
@@ -24,7 +24,7 @@ from nbckpt.sync.stores import mirror
 from nbckpt.testing.faults import Call, _Around
 from nbckpt.tracker import Tracker
 
-STEP = 1 if os.environ.get("NBCKPT_ATTACK") == "full" else 11
+STEP = share.of(1, 11)
 DISTANT = 10**9
 NEW = {"a": A, "b": B[::-1].copy(), "n": 7}
 IMPORTED = {"b": B, "c": np.arange(90_000)}

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 
 import pytest
 
+from attack import share
 from attack.limits import run_child
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="what is read and written is counted by Linux"
 )
 
-SAVES = 1500 if os.environ.get("NBCKPT_ATTACK") == "full" else 80
+SAVES = share.of(1500, 80)
 PER_SAVE = {"objects": 3, "blocks": 40}
 """What a save may add to what a kernel holds: where its blobs are, and what pandas keeps for a while."""
 

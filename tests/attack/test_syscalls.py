@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,13 +10,14 @@ from pathlib import Path
 import pytest
 from test_crash import COMMANDS, add_stranger, filled, view
 
+from attack import share
 from attack.syscalls import ERRORS, Faults
 from nbckpt.errors import NbckptError, NotFoundError
 from nbckpt.mirror import Mirror
 from nbckpt.store import LocalStore, MemoryStore
 from nbckpt.tracker import Tracker
 
-STEP = 1 if os.environ.get("NBCKPT_ATTACK") == "full" else 9
+STEP = share.of(1, 9)
 KINDS = list(ERRORS.values())
 MOST_CALLS = 3000
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 import pickle
 import subprocess
 import sys
@@ -17,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attack import share
 from nbckpt import Checkpoint, Tracker
 from nbckpt.core.algorithms import (
     BLAKE2B,
@@ -58,7 +58,7 @@ LAWS = [
     "verify",
     "correctness",
 ]
-CHOSEN = ["--all"] if os.environ.get("NBCKPT_ATTACK") == "full" else []
+CHOSEN = share.of(["--all"], [])
 VALUES = {"numbers": list(range(5000)), "array": np.arange(50_000), "text": "Grüße"}
 LOOK = """
 import json

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 import threading
@@ -13,6 +12,7 @@ from typing import Any
 import ipywidgets
 import pytest
 
+from attack import share
 from nbckpt import Tracker
 from nbckpt.notebook.magic import CheckpointMagics
 from nbckpt.notebook.panels import Panel
@@ -565,7 +565,7 @@ def test_many_panels_leave_the_widgets_and_threads_of_one(notebook: Notebook) ->
     opened(notebook)
     instances = ipywidgets.widgets.widget._instances
     before = len(instances)
-    for _ in range(100 if os.environ.get("NBCKPT_ATTACK") == "full" else 20):
+    for _ in range(share.of(100, 20)):
         panel = opened(notebook)
         press(panel, "Restore…")
         press(panel, "Cancel")

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 from playwright.sync_api import Locator, expect
 
+from attack import share
 from notebook.lab import Lab, text_of
 
 pytestmark = pytest.mark.browser
 
-RUNS = 100 if os.environ.get("NBCKPT_ATTACK") == "full" else 20
+RUNS = share.of(100, 20)
 
 FAST = """
 import threading, time, nbckpt

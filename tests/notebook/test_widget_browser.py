@@ -5,17 +5,17 @@ A small panel of the test's own stands for the real one: here the way between ke
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, expect
 
+from attack import share
 from notebook.lab import LAB, NOTEBOOK, Lab, pictures, text_of
 
 pytestmark = pytest.mark.browser
 
-RUNS = 100 if os.environ.get("NBCKPT_ATTACK") == "full" else 20
+RUNS = share.of(100, 20)
 
 STUB = r"""
 export async function show({ model, el, signal }) {

@@ -1,4 +1,4 @@
-"""Two thousand cells in one kernel: what they leave in memory, in the process and in the store is bounded."""
+"""Many cells in one kernel: what they leave in memory, in the process and in the store is bounded."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from attack import share
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -77,8 +79,8 @@ def points(folder: Path) -> list[Path]:
     return list((folder / ".nbckpt" / "points").iterdir())
 
 
-def test_two_thousand_cells_stay_within_bounds(tmp_path: Path) -> None:
-    answer = run(tmp_path, "--keep 200", 2000)
+def test_many_cells_stay_within_bounds(tmp_path: Path) -> None:
+    answer = run(tmp_path, "--keep 200", share.of(2000, 500))
     early, late = answer["looks"]
     assert len(points(tmp_path)) == 200
     assert late["files"] <= early["files"] + 2
@@ -89,7 +91,7 @@ def test_two_thousand_cells_stay_within_bounds(tmp_path: Path) -> None:
 
 
 def test_a_limit_of_bytes_bounds_the_points_of_many_cells(tmp_path: Path) -> None:
-    run(tmp_path, "--max 2MB", 500)
+    run(tmp_path, "--max 2MB", share.of(500, 200))
     kept = [
         json.loads(path.read_text())["checkpoint"]["provenance"]["new_bytes"] for path in points(tmp_path)
     ]
