@@ -81,6 +81,15 @@ def start(session: nox.Session) -> None:
     session.run("pytest", *test, env={"NBCKPT_START_PYTHON": str(python)})
 
 
+@nox.session
+def site(session: nox.Session) -> None:
+    """Build the documentation, and check its pages: `nox -s site`, then open ci-output/site/index.html."""
+    session.install("-e", ".[docs,test]")
+    folder = str(Path("ci-output/site").resolve())
+    session.run("mkdocs", "build", "--strict", "-f", "docs/site/mkdocs.yml", "-d", folder)
+    session.run("pytest", "--all", "tests/test_site.py", env={"NBCKPT_SITE": folder})
+
+
 @nox.session(venv_backend="uv")
 def lowest(session: nox.Session) -> None:
     """Run the quick tests with the lowest versions that pyproject.toml allows."""

@@ -20,6 +20,7 @@ PLACES = (
     "nbckpt",
     "templates",
     "benchmarks",
+    "docs",
     "noxfile.py",
     *(path.name for path in sorted(ROOT.glob("*.md"))),
 )

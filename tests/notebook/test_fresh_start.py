@@ -17,8 +17,9 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
-from test_start import BLOCKS, script, shell
+from test_start import BLOCKS
 
+from blocks import script, shell
 from notebook.lab import PICTURES, Lab
 
 pytestmark = pytest.mark.browser

@@ -1,0 +1,79 @@
+"""docs/wrong.md, "When something goes wrong", has every kind of error, and every message with a cause."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from syntax import nodes
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs/wrong.md").read_text()
+MODULES = sorted((ROOT / "nbckpt").rglob("*.py"))
+PHRASES = [
+    phrase for line in re.findall(r"^You see: (.*)$", PAGE, re.M) for phrase in re.findall("`([^`]+)`", line)
+]
+SELF_EXPLAINING = {"UsageError", "NotFoundError"}
+"""Errors that say what to write instead: each is about a word that the user has just written."""
+
+
+def kinds() -> set[str]:
+    """Return the names of the public errors: NbckptError, and what derives from it."""
+    bases = {
+        node.name: {getattr(base, "attr", getattr(base, "id", "")) for base in node.bases}
+        for path in MODULES
+        for node in nodes(path)
+        if isinstance(node, ast.ClassDef)
+    }
+    errors, before = {"NbckptError"}, set[str]()
+    while errors != before:
+        before, errors = errors, errors | {name for name, above in bases.items() if above & errors}
+    return {name for name in errors if not name.startswith("_")}
+
+
+def messages() -> Iterator[tuple[str, str]]:
+    """Yield the place and the message of each error that names a cause; `…` stands for a value."""
+    names = kinds() - SELF_EXPLAINING - {"NbckptError"}
+    for path in MODULES:
+        for node in nodes(path):
+            if isinstance(node, ast.Call) and node.args:
+                name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+                if name in names and len(re.findall(r"\w+", text := literal(node.args[0]))) > 1:
+                    yield f"{path.relative_to(ROOT)}:{node.lineno}", text
+
+
+def literal(node: ast.expr) -> str:
+    """Return the text of a message; "" if it is made elsewhere."""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(part.value if isinstance(part, ast.Constant) else "…" for part in node.values)
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+def matches(phrase: str, message: str) -> bool:
+    """Tell whether a phrase is in a message; its `…` stands for anything."""
+    return re.search(".*".join(map(re.escape, phrase.split("…"))), message) is not None
+
+
+def test_the_page_has_every_kind_of_error() -> None:
+    assert len(kinds()) > 12
+    missing = [name for name in kinds() - {"NbckptError"} if f"[`{name}`](#" not in PAGE]
+    assert missing == []
+
+
+def test_the_page_has_every_message_that_names_a_cause() -> None:
+    causes = list(messages())
+    assert len(causes) > 120
+    assert [each for each in causes if not any(matches(phrase, each[1]) for phrase in PHRASES)] == []
+
+
+def test_each_phrase_of_the_page_is_in_a_message() -> None:
+    causes = [message for _, message in messages()]
+    assert len(PHRASES) > 50
+    assert [phrase for phrase in PHRASES if not any(matches(phrase, cause) for cause in causes)] == []
+
+
+def test_a_message_that_the_page_does_not_have_is_found() -> None:
+    assert matches("the secret … is too short", "the secret … is too short. Delete it")
+    assert not any(matches(phrase, "the moon is in the wrong place") for phrase in PHRASES)
