@@ -14,6 +14,7 @@ from nbckpt.core.manifest import Manifest
 from nbckpt.core.memory.pages import LEAST
 from nbckpt.core.packs.known import Known
 from nbckpt.core.packs.later import Later
+from nbckpt.core.packs.pools import others_run
 from nbckpt.core.packs.reader import Reader
 from nbckpt.core.packs.writer import Packer
 from nbckpt.core.references import Entry
@@ -269,6 +270,11 @@ class Recorder:
         step = Step(here, variables, self._namespace, looked_at, origin, missed, self.recipes, apart, named)
         step.place = self._places.look()
         return step
+
+    def _count_from_here(self) -> None:
+        """Let the next step not look at the large memory that a way wrote: `here` holds what is there now."""
+        if self.here is not None and not others_run():  # a thread may have written between the way and here
+            self._watch.keep(self._watch.look(self._variables(), self.here.prints))
 
     def _take_over(self, step: Step, made: Manifest) -> bool:
         """Note that the namespace was as the point holds it. Tell whether it is a new point."""

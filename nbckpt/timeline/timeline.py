@@ -234,6 +234,7 @@ class Timeline(Recorder):
         )
         self.is_way_last, self.ways = True, self.ways + 1
         self.here, self._removed = arrived.held, objects
+        self._count_from_here()
         self._chain.keep(target)
         stay = {name: recipe for (name, recipe), value in live.items() if self._is(name, value)}
         stay = {name: recipe for name, recipe in stay.items() if name not in arrived.held.prints}

@@ -114,6 +114,18 @@ def test_an_array_that_gets_shared_is_looked_at(source: str) -> None:
     assert [float(value[0]) for value in shared if value is not None] == [6.0]
 
 
+def test_what_an_undo_wrote_stays_apart_after_it() -> None:
+    kernel = Kernel()
+    assert not apart(kernel, "big[1000:2000] = 5")
+    kernel.undo()
+    step = kernel.run("small = [2]")
+    assert step is not None
+    assert "big" not in step.looked_at
+    kernel.run("big[1500] = 6")
+    kernel.undo()
+    assert (kernel.names["big"] == 1).all()
+
+
 def test_an_array_of_a_failed_point_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = Kernel()
     assert apart(kernel, "small = [2]")
