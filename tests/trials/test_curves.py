@@ -12,6 +12,8 @@ import pytest
 from trials.test_table import Made
 
 from nbckpt.errors import UsageError
+from nbckpt.trials.model.decision import Decision
+from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.views.plots.curves import smoothed
 from nbckpt.trials.views.plots.plot import Plot, plot
 from nbckpt.trials.views.plots.request import PlotRequest
@@ -208,3 +210,23 @@ def test_curves_of_values_that_cannot_be_drawn_are_an_error(made: Made) -> None:
     made.trial({"loss": float("nan")}, {"loss": float("inf")})
     with pytest.raises(UsageError, match="'loss' has no value that can be drawn"):
         made.experiment.plot("loss")
+
+
+@pytest.mark.parametrize("results", [9, 9000])
+def test_curves_mark_where_the_scheduler_compared_trials(made: Made, results: int) -> None:
+    compared = made.trial(end=False)
+    with TrialRecorder(compared) as recorder:
+        for at in range(1, results + 1):
+            recorder.result({"training_iteration": at, "time_total_s": 1.0 * at, "loss": -float(at)})
+            if at in {1, 3}:
+                recorder.decided(Decision("continue", "good", at // 3, -float(at)))
+        recorder.decided(Decision("promote", "the best", 1))
+    made.trial({"loss": 1.0})
+    figure = made.experiment.plot("loss", ["t0", "t1"])
+    dots = [list(map(tuple, drawn.get_offsets())) for drawn in figure.axes[0].collections]
+    star, rungs = dots
+    assert len(star) == 1
+    assert [at for at, _ in rungs] == pytest.approx([1, 3], abs=results / 1000)
+    assert all(value == -at for at, value in rungs)
+    assert "Dots are rungs" in figure.axes[0].get_title(loc="left")
+    assert "Dots are rungs" not in made.experiment.plot("loss", ["t1"]).axes[0].get_title(loc="left")

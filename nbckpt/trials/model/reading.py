@@ -107,6 +107,22 @@ def results_in(folder: Path) -> Iterator[Event]:
             limits.pop()
 
 
+def iterations_of_rungs(folder: Path) -> list[int]:
+    """Return after which results a scheduler compared a trial at its rungs, in order.
+
+    Raises:
+        StoreError: The journal cannot be read.
+    """
+    of_rung: dict[int, int] = {}
+    iteration = 0
+    for event in _events(folder, "result", "decision"):
+        if event["event"] == "result":
+            iteration = event["result"][ITERATION]
+        elif "value" in event and (rung := event.get("rung")) is not None:
+            of_rung.setdefault(rung, iteration)  # the first counts: see docs/decisions/0105
+    return sorted(of_rung.values())
+
+
 def _events(folder: Path, *kinds: str, containing: bytes = b"") -> Iterator[Event]:
     for event in journal.read(folder / journal.FILE, containing):
         if not isinstance(event, Damage) and event.get("event") in kinds:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from nbckpt.errors import UsageError
 from nbckpt.render import thinned
 from nbckpt.trials.model.metrics import ITERATION, is_number, lookup
-from nbckpt.trials.model.reading import results_in
+from nbckpt.trials.model.reading import iterations_of_rungs, results_in
 from nbckpt.trials.model.trial import Trial
 from nbckpt.trials.views.formats import shown_value, tail
 from nbckpt.trials.views.metrics import flat_config, varying
@@ -31,6 +31,8 @@ _LARGEST = 1e100
 """Larger values count as infinite, because no axis has room for them."""
 _LINES: tuple[Literal["-", "--", ":"], ...] = ("-", "--", ":")
 _UNITS = {"h": 3600.0, "min": 60.0, "s": 1.0}
+
+_RUNGS = "Dots are rungs, where the scheduler compared the trials."
 
 Points = Sequence[tuple[float, float]]
 
@@ -55,10 +57,12 @@ def curves(
     height = _HEIGHT if len(metrics) == 1 else _HEIGHT_OF_MORE * len(metrics)
     figure = style.new_figure(_WIDTH, height)
     handles: dict[Trial, Line2D] = {}
-    marks = 0
+    rungs = {trial: places for trial in trials if (places := _rungs(trial, unit))}
+    marks = sum(map(len, rungs.values())) * len(metrics)
     for metric, axes in zip(metrics, figure.subplots(len(metrics), 1, squeeze=False)[:, 0], strict=True):
         lines = _lines(trials, metric, unit, logy=request.logy)
         handles |= _draw(axes, lines, labels, best, request.smooth)
+        _mark_rungs(axes, handles, rungs)
         _scale(axes, metric, unit, logy=request.logy)
         marks += sum(min(len(points), _MOST_POINTS) for points in lines.values())
     _legend(figure, handles, best)
@@ -66,7 +70,7 @@ def curves(
     over = "time in training" if unit else "iteration"
     alt = f"{' and '.join(metrics)} of {shown} of {experiment.name}, by {over}"
     alt += f", smoothed by {request.smooth:g}" if request.smooth else ""
-    notes = [note, *(sentence for choice in chosen for sentence in choice.notes)]
+    notes = [note, _RUNGS if rungs else "", *(sentence for choice in chosen for sentence in choice.notes)]
     return Drawn(
         figure,
         f"{experiment.name}: {', '.join(metrics)}",
@@ -157,6 +161,26 @@ def _draw(
             axes.scatter(*finite[-1], s=150, marker="*", color=colour, zorder=4, clip_on=False)
         handles[trial] = line
     return handles
+
+
+def _rungs(trial: Trial, unit: str) -> list[float]:
+    """Return where a scheduler compared a trial at its rungs."""
+    if not trial.rungs:
+        return []
+    at = set(iterations_of_rungs(trial.folder))
+    place, seconds = ("time_total_s", _UNITS[unit]) if unit else (ITERATION, 1.0)
+    results = (event["result"] for event in results_in(trial.folder))
+    return [lookup(result, place) / seconds for result in results if result[ITERATION] in at]
+
+
+def _mark_rungs(axes: Axes, handles: Mapping[Trial, Line2D], rungs: Mapping[Trial, Sequence[float]]) -> None:
+    """Draw a dot on the line of each trial at each of its rungs."""
+    for trial, line in handles.items():
+        points: list[tuple[float, float]] = [*zip(*map(list, line.get_data()), strict=True)]  # type: ignore[arg-type]
+        dots = [min(points, key=lambda point: abs(point[0] - at)) for at in rungs.get(trial, ())]
+        if dots:
+            across, up = zip(*dots, strict=True)
+            axes.scatter(across, up, s=22, color=line.get_color(), zorder=3)
 
 
 def _columns(points: Points) -> tuple[list[float], list[float]]:
