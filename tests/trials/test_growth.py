@@ -13,10 +13,13 @@ from typing import Any
 import pytest
 
 import nbckpt
+from late import library
 from nbckpt.commands import TABLE, Session, parse
+from nbckpt.commands.values import find_scheduler
 from nbckpt.mirror import AutoMirror
 from nbckpt.trials import Catalog
 from nbckpt.trials.engine.experiment import _live
+from nbckpt.trials.home import experiments_folder
 from nbckpt.trials.model import journal, params, summary_file
 from nbckpt.trials.model.condensed import Condensed
 from nbckpt.trials.model.journal import Journal
@@ -156,3 +159,38 @@ def test_opening_many_trials_reads_no_journal(many: Path, monkeypatch: pytest.Mo
     assert (len(experiment.trials), experiment.best("loss", "min").id) == (30, "t29")
     assert experiment.best("loss", "max", scope="best").id == "t1"
     assert sum(len(state_of(trial).kept[1]) for trial in experiment.trials) == 0
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "search", "journals"), [("asha", None, 0), ("median", None, 1), (None, "random", 0)]
+)
+def test_a_resume_parses_each_journal_once_at_most(
+    scheduler: str | None, search: str | None, journals: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if search:
+        library("optuna", reason="samplers")
+    reports = 20
+
+    def train(config: dict[str, Any]) -> None:
+        for step in range(reports):
+            nbckpt.report(loss=config["x"] + step)
+
+    def run(samples: int) -> int:
+        experiment = nbckpt.run(
+            train, {"x": nbckpt.uniform(0, 1)}, num_samples=samples, name="e", executor="inline", seed=1,
+            metric="loss", mode="max", search=search,
+            scheduler=find_scheduler(scheduler, None) if scheduler else None,
+        )  # fmt: skip
+        return sum(trial.iteration for trial in experiment.trials)
+
+    results = run(6)
+    gc.collect()
+    _live.clear()
+    Catalog(experiments_folder()).open("e")  # whose summaries are written now, if they are not there
+    gc.collect()
+    _live.clear()
+    parsed = []
+    known = journal._event
+    monkeypatch.setattr(journal, "_event", lambda line, where: parsed.append(line) or known(line, where))
+    assert run(6) == results
+    assert sum(b'"result"' in line for line in parsed) == journals * results

@@ -10,6 +10,7 @@ from pathlib import Path
 from nbckpt.errors import CorruptError, FormatError, StoreError
 from nbckpt.media.stored import StoredMedia, stored
 from nbckpt.render import count
+from nbckpt.store.files import explained, only_files
 from nbckpt.store.scan import OUTSIDE, link_outside
 from nbckpt.trials.model import journal, params
 from nbckpt.trials.model.journal import Damage, Event
@@ -18,6 +19,8 @@ from nbckpt.trials.model.owner import check_owner, is_of_other
 from nbckpt.trials.model.state import Status, TrialState
 
 _MOST_PREVIEWS = 200
+_START = b'"start"'
+_CHUNK = 1 << 20
 
 
 def read_into(state: TrialState) -> None:
@@ -93,18 +96,35 @@ def results_in(folder: Path) -> Iterator[Event]:
     file = folder / journal.FILE
     if link_outside(folder.parent, f"{folder.name}/{journal.FILE}") or not file.is_file():
         return
-    starts = list(_events(folder, "start", containing=b'"start"'))
-    if any(is_of_other(start.get("trial"), folder) for start in starts):
-        return
     limits = [math.inf]
-    for start in reversed(starts):  # a start repeats the results after its iteration
-        limits.append(min(start["iteration"], limits[-1]))
-    for event in _events(folder, "start", "result"):
-        if event["event"] == "result":
+    if _is_started_again(file):
+        starts = list(_events(folder, "start", containing=_START))
+        if any(is_of_other(start.get("trial"), folder) for start in starts):
+            return
+        for start in reversed(starts):  # a start repeats the results after its iteration
+            limits.append(min(start["iteration"], limits[-1]))
+    for event in journal.read(file):
+        if isinstance(event, Damage):
+            continue
+        kind = event.get("event")
+        if kind == "result":
             if event["result"][ITERATION] <= limits[-1]:
                 yield event
-        elif len(limits) > 1:
-            limits.pop()
+        elif kind == "start":
+            if is_of_other(event.get("trial"), folder):
+                return
+            if len(limits) > 1:
+                limits.pop()
+
+
+def _is_started_again(file: Path) -> bool:
+    """Return whether a journal may have several starts. Most have one, and are then read once."""
+    with explained("read", file), open(file, "rb", opener=only_files) as opened:
+        whole, end = 0, b""
+        while chunk := opened.read(_CHUNK):
+            whole += (end + chunk).count(_START)
+            end = chunk[1 - len(_START) :]
+    return whole > 1
 
 
 def iterations_of_rungs(folder: Path) -> list[int]:

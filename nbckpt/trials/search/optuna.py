@@ -38,12 +38,14 @@ class OptunaSearch(Search):
     Args:
         study: The study, with a direction for each objective of the experiment.
         spec: What the experiment is to do. The study treats a grid of its space as a choice.
+        prunes: Whether the study has a pruner, which compares what completed trials reported too. Without
+            one, it learns their last values only, and their journals are not read.
 
     Raises:
         UsageError: Study, metric and space do not fit together, or Optuna is missing.
     """
 
-    def __init__(self, study: Study, spec: Spec) -> None:
+    def __init__(self, study: Study, spec: Spec, *, prunes: bool = True) -> None:
         try:
             import optuna
         except ImportError:
@@ -51,6 +53,7 @@ class OptunaSearch(Search):
         _check(study, spec)
         self._states = optuna.trial.TrialState
         self._study = study
+        self._prunes = prunes
         self._metrics = [known.metric for known in spec.objectives]
         self._space = spec.config
         ranges = domains(spec.config).items()
@@ -148,7 +151,7 @@ class OptunaSearch(Search):
                 params={name: param.drawn(trial.config) for name, param in self._params.items()},
                 distributions=self._distributions,
                 user_attrs=self._marks(trial.id),
-                intermediate_values=self._intermediate(trial),
+                intermediate_values=self._intermediate(trial, state),
             )
             self._study.add_trial(made)
         except (LookupError, TypeError, ValueError) as error:
@@ -157,9 +160,9 @@ class OptunaSearch(Search):
                     f"Optuna does not learn of trials outside the space, such as {trial.id}: {error}"
                 )
 
-    def _intermediate(self, trial: Trial) -> dict[int, float]:
+    def _intermediate(self, trial: Trial, state: TrialState) -> dict[int, float]:
         """Return what a trial reported of the metric, by its iteration. Only one objective has these."""
-        if len(self._metrics) > 1:
+        if len(self._metrics) > 1 or (state == self._states.COMPLETE and not self._prunes):
             return {}
         values = {result[ITERATION]: lookup(result, self._metrics[0]) for result in trial.results}
         return {at: value for at, value in values.items() if isinstance(value, (int, float))}

@@ -48,7 +48,7 @@ class OptunaSampler(Search):
         study = optuna.new_study(
             [known.mode for known in spec.objectives], sampler=self._made(seed), pruner=unpruned
         )
-        self._search = OptunaSearch(study, spec)
+        self._search = OptunaSearch(study, spec, prunes=False)
         self._search.setup(experiment)
 
     @property
