@@ -83,7 +83,7 @@ def run(
         restore: The checkpoint that the trials start from: a name, t3@10, a path or a URL.
         search: What draws the configurations: a sampler of Optuna, tpe or "tpe seed=1", or a variable.
         point: Try this configuration first, such as "lr=0.1 width=8"; repeat for several.
-        scheduler: What decides which trials go on: asha, "asha max_t=27 grace_period=3", median, hyperband.
+        scheduler: What decides which trials go on: asha, "asha max_t=9", median, "pbt interval=5", hyperband.
         metric: The metric that ranks trials; repeat for several objectives.
         mode: Whether the smallest or the largest value is the best; one for each metric, or one for all.
         every: Save a Trainable, or the states of a function, after every N results.

@@ -19,7 +19,7 @@ from nbckpt.errors import UsageError
 from nbckpt.suggestion import suggestion
 from nbckpt.trials.model import optuna
 from nbckpt.trials.model.space import Domain, choice, lograndint, loguniform, quniform, randint, uniform
-from nbckpt.trials.schedulers import ASHA, MedianStopping, OptunaPruner, Scheduler
+from nbckpt.trials.schedulers import ASHA, PBT, MedianStopping, OptunaPruner, Scheduler
 from nbckpt.trials.search import OptunaSampler
 
 Namespace = Mapping[str, Any]
@@ -27,7 +27,7 @@ Namespace = Mapping[str, Any]
 RANGES: dict[str, Callable[..., Domain]] = {
     make.__name__: make for make in (choice, uniform, loguniform, quniform, randint, lograndint)
 }
-SCHEDULERS: dict[str, type[Scheduler]] = {"asha": ASHA, "median": MedianStopping}
+SCHEDULERS: dict[str, type[Scheduler]] = {"asha": ASHA, "median": MedianStopping, "pbt": PBT}
 
 
 def assignments(words: Iterable[str], namespace: Namespace | None) -> dict[str, Any]:

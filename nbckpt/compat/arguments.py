@@ -22,7 +22,7 @@ MEANINGS = {
     "upload_dir": "a URL to sync the experiment to",
     "sync_config": "where and how to sync the experiment",
     "search_alg": "`OptunaSearch`, a sampler's name, an Optuna study, or an `nbckpt.trials.Search`",
-    "scheduler": "`ASHAScheduler`, `MedianStoppingRule` and `FIFOScheduler`",
+    "scheduler": "`ASHAScheduler`, `MedianStoppingRule`, `PopulationBasedTraining` and `FIFOScheduler`",
     "keep_checkpoints_num": "how many of each trial's checkpoints are kept",
     "num_to_keep": "how many of each trial's checkpoints are kept",
     "checkpoint_score_attr": "the metric whose best checkpoints are kept; `min-METRIC` for the lowest",

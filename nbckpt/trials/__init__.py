@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from nbckpt.trials.model.trial import Trial as Trial
     from nbckpt.trials.model.view import ExperimentView as ExperimentView
     from nbckpt.trials.schedulers import ASHA as ASHA
+    from nbckpt.trials.schedulers import PBT as PBT
     from nbckpt.trials.schedulers import MedianStopping as MedianStopping
     from nbckpt.trials.schedulers import OptunaPruner as OptunaPruner
     from nbckpt.trials.schedulers import Scheduler as Scheduler
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "ASHA": "nbckpt.trials.schedulers",
+    "PBT": "nbckpt.trials.schedulers",
     "Decision": "nbckpt.trials.model.decision",
     "MedianStopping": "nbckpt.trials.schedulers",
     "OptunaPruner": "nbckpt.trials.schedulers",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +11,7 @@ from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.errors import NotFoundError, UsageError
 from nbckpt.settings import Settings
 from nbckpt.trials.catalog import Catalog
+from nbckpt.trials.checkpoints.copying import copy_into
 from nbckpt.trials.checkpoints.folder import CheckpointFolder, find
 from nbckpt.trials.checkpoints.origin import NAME, origin_of
 from nbckpt.trials.checkpoints.record import Record
@@ -98,7 +97,4 @@ def keep_origin(origin: Origin, experiment: Path) -> None:
         stager.take(origin.given)
         stager.save(empty)
         return
-    folder, record = origin.given
-    with own.staged() as stage:
-        shutil.copytree(folder.folder / record.name, stage, dirs_exist_ok=True)
-        own.commit(stage, replace(empty, kind=record.kind, inner=record.inner))
+    copy_into(own, empty, *origin.given)

@@ -30,7 +30,7 @@ from nbckpt.trials.executors import Executor, most_at_once, open_executor
 from nbckpt.trials.executors.cell import CellExecutor, only_in_its_loop
 from nbckpt.trials.home import experiments_folder as experiments_folder
 from nbckpt.trials.home import inside_store
-from nbckpt.trials.model import spec_file
+from nbckpt.trials.model import params, spec_file
 from nbckpt.trials.model.callback import Callback
 from nbckpt.trials.model.drawing import Keys, canonical, computed, configs, has_grid, with_earlier, without
 from nbckpt.trials.model.objectives import objectives_of
@@ -121,7 +121,8 @@ def run(
         search: Another source of configurations: the name of an Optuna sampler, such as `tpe`, or
             `nbckpt.trials.OptunaSampler("tpe", seed=1)`; an Optuna study; or a `Search`. A study is told the
             last value of the metric that each trial reported, and may end trials early.
-        scheduler: What decides which trials go on, as `nbckpt.trials.ASHA(max_t=100)`; by default all do.
+        scheduler: What decides which trials go on, as `nbckpt.trials.ASHA(max_t=100)`, and with which values,
+            as `nbckpt.trials.PBT(5)`; by default all go on as they are.
         points: Configurations to try before all others, such as `[{"lr": 0.1}]`. Values that a point leaves
             out are drawn. They count as samples; a point that a grid does not have comes in addition to it.
         seed: The random seed for drawing values; by default a random one.
@@ -205,6 +206,8 @@ def _checked(spec: Spec, executor: str | Executor, search: str | Search | Study 
     open_executor(executor, spec.resources)
     for point in spec.points:
         values_of(point, spec.config)
+    if isinstance(spec.scheduler, Scheduler):
+        spec.scheduler.check(spec.config)
     return open_search(search, spec)
 
 
@@ -317,7 +320,8 @@ def _trials(runner: Runner, search: Search | None) -> list[Trial]:
         if trial is None:
             trials.append(next(made))
         elif not trial.finished and not (spec.scheduler and is_held(trial)):
-            state_of(trial).config = with_earlier(config, trial.config, paths)
+            if not state_of(trial).scheduling.donor:  # else it has another configuration by now
+                state_of(trial).config = with_earlier(config, trial.config, paths)
             trials.append(trial)
     return trials
 
@@ -350,10 +354,17 @@ def match(
     waiting: dict[str, deque[Trial]] = {}
     for trial in trials:
         if trial.status != Status.DAMAGED:  # its configuration is unknown
-            waiting.setdefault(canonical(without(trial.config, computed_paths)), deque()).append(trial)
+            text = canonical(without(_first_config(trial), computed_paths))
+            waiting.setdefault(text, deque()).append(trial)
     for config in configs:
         same = waiting.get(canonical(without(config, computed_paths)))
         yield (same.popleft() if same else None), config
+
+
+def _first_config(trial: Trial) -> Mapping[str, Any]:
+    """Return the configuration that a trial was made with. A scheduler may have changed it since."""
+    # see docs/decisions/0108
+    return params.read(trial.folder) if state_of(trial).scheduling.donor else trial.config
 
 
 def _new_seed() -> int:

@@ -108,6 +108,48 @@ def test_the_median_rule_stops_trials_as_it_does_in_ray(tmp_path: Path) -> None:
     assert [trial.last_result["training_iteration"] for trial in analysis.trials] == [4, 4, 2]
 
 
+def population(**options: Any) -> Any:
+    return schedulers.PopulationBasedTraining(hyperparam_mutations={"x": [1, 2]}, **options)
+
+
+class Adds(tune.Trainable):
+    """Adds a value up."""
+
+    def setup(self, config: dict[str, Any]) -> None:
+        self.x, self.total = config["opt"]["x"], 0.0
+
+    def step(self) -> dict[str, Any]:
+        self.total += self.x
+        return {"total": self.total, "x": self.x}
+
+    def save_checkpoint(self, folder: str) -> dict[str, Any]:
+        return {"total": self.total}
+
+    def load_checkpoint(self, saved: dict[str, Any]) -> None:
+        self.total = saved["total"]
+
+
+def test_population_based_training_takes_over_as_in_ray(tmp_path: Path) -> None:
+    pbt = schedulers.PopulationBasedTraining(
+        "training_iteration",
+        "total",
+        "max",
+        perturbation_interval=4,
+        hyperparam_mutations={"opt": {"x": tune.uniform(0.5, 20)}},
+    )
+    analysis = tune.run(
+        Adds,
+        config={"opt": {"x": tune.grid_search([1.0, 4.0, 16.0])}},
+        scheduler=pbt,
+        stop={"training_iteration": 12},
+        local_dir=tmp_path,
+        max_concurrent_trials=1,
+    )
+    assert [trial.last_result["training_iteration"] for trial in analysis.trials] == [12, 12, 12]
+    assert analysis.trials[0].last_result["x"] > 4
+    assert analysis.trials[0].last_result["x"] == analysis.trials[0].config["opt"]["x"]
+
+
 def test_optuna_search_draws_and_tries_points_first(tmp_path: Path) -> None:
     library("optuna", reason="needs Optuna")
 
@@ -142,6 +184,12 @@ def test_optuna_search_draws_and_tries_points_first(tmp_path: Path) -> None:
         (lambda: tune.SyncConfig(sync_to_cloud="aws s3"), "use syncer="),
         (lambda: tune.Tuner(count, space={}), r"Tuner\(\) has no argument 'space'"),
         (lambda: tune.Tuner.restore("x", restart_errored=True), "no argument 'restart_errored'"),
+        (lambda: schedulers.PopulationBasedTraining(), "hyperparam_mutations is missing"),
+        (lambda: population(synch=True), "synch=True is not available here"),
+        (lambda: population(burn_in_period=3), "burn_in_period=3 is not available here"),
+        (lambda: population(custom_explore_fn=dict), "give functions as mutations"),
+        (lambda: population(quantile_fraction=0.7), "quantile=0.7 is impossible"),
+        (lambda: schedulers.PopulationBasedTrainingReplay, "use ASHAScheduler"),
         (lambda: schedulers.PB2, "PB2 is not available .* use ASHAScheduler"),
         (lambda: search.HyperOptSearch, "use OptunaSearch"),
         (lambda: stopper.TrialPlateauStopper, "give stop a dict of metrics"),

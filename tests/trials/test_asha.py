@@ -297,7 +297,7 @@ def test_the_command_makes_a_scheduler() -> None:
     asha = find_scheduler("asha max_t=9 reduction_factor=4", None)
     assert (asha.max_t, asha.reduction_factor) == (9, 4)
     assert find_scheduler("mine", {"mine": asha}) is asha
-    with pytest.raises(UsageError, match="the scheduler 'best' is unknown: use asha, median, the name of"):
+    with pytest.raises(UsageError, match="'best' is unknown: use asha, median, pbt, the name of"):
         find_scheduler("best", {})
     with pytest.raises(UsageError, match=r"unexpected keyword argument 'most'\. Its options: max_t, grace"):
         find_scheduler("asha most=3", None)

@@ -26,6 +26,7 @@ from nbckpt.states import (
 )
 from nbckpt.trials import (
     ASHA,
+    PBT,
     Annotation,
     Callback,
     Catalog,
@@ -126,6 +127,7 @@ class Patience(Scheduler):
 SCHEDULERS: list[Scheduler] = [
     ASHA(max_t=27, grace_period=1, reduction_factor=3),
     MedianStopping(5, min_samples=3),
+    PBT(5, mutations={"lr": lambda: 0.1, "width": [8, 16]}, quantile=0.2),
     OptunaPruner("hyperband", min_resource=1),
     Patience(),
 ]

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 from nbckpt.compat.arguments import refused_names
 from nbckpt.errors import UsageError
+from nbckpt.trials.model.drawing import leaves
 from nbckpt.trials.model.metrics import ITERATION
-from nbckpt.trials.schedulers import ASHA, MedianStopping
+from nbckpt.trials.schedulers import ASHA, PBT, MedianStopping
 
 
 class FIFOScheduler:
     """Runs trials in order, which is what nbckpt does."""
 
-    ADVICE: ClassVar[str] = "use ASHAScheduler or MedianStoppingRule, or end trials with stop="
+    ADVICE: ClassVar[str] = (
+        "use ASHAScheduler, MedianStoppingRule or PopulationBasedTraining, or end trials with stop="
+    )
 
 
 class ASHAScheduler(ASHA):
@@ -85,6 +89,64 @@ class MedianStoppingRule(MedianStopping):
         )
 
 
+class PopulationBasedTraining(PBT):
+    """Population based training, as Ray's.
+
+    Args:
+        time_attr: The metric that says how long a trial has trained.
+        metric: The metric that is compared; by default that of `tune.run`.
+        mode: Whether `min` or `max` of it is best.
+        perturbation_interval: How much training makes a generation.
+        burn_in_period: There is none.
+        hyperparam_mutations: The values that change: ranges, lists or functions, also in nested dicts.
+        quantile_fraction: Which share of the population goes on from which other share.
+        resample_probability: The chance that a value is drawn again.
+        perturbation_factors: What numbers are multiplied by.
+        custom_explore_fn: There is none: the values change by the other arguments.
+        log_config: Has no effect: the journals keep every change.
+        require_attrs: Has no effect: a report without the metric counts as the worst.
+        synch: Trials do not wait for each other.
+
+    Raises:
+        UsageError: An argument is impossible, missing or not available.
+    """
+
+    def __init__(
+        self,
+        time_attr: str = "time_total_s",
+        metric: str | None = None,
+        mode: str | None = None,
+        perturbation_interval: float = 60.0,
+        burn_in_period: float = 0.0,
+        hyperparam_mutations: Mapping[str, Any] | None = None,
+        quantile_fraction: float = 0.25,
+        resample_probability: float = 0.25,
+        perturbation_factors: tuple[float, float] = (1.2, 0.8),
+        custom_explore_fn: Callable[..., Any] | None = None,
+        log_config: bool = True,  # noqa: FBT001, FBT002  Ray's signature
+        require_attrs: bool = True,  # noqa: FBT001, FBT002
+        synch: bool = False,  # noqa: FBT001, FBT002
+    ) -> None:
+        del log_config, require_attrs
+        if not hyperparam_mutations:
+            raise UsageError("hyperparam_mutations is missing: give what changes, {'lr': [0.1, 0.01]}")
+        for name, value in {"burn_in_period": burn_in_period, "synch": synch}.items():
+            if value:
+                raise UsageError(f"{name}={value} is not available here: leave it out")
+        if custom_explore_fn is not None:
+            raise UsageError("custom_explore_fn is not available here: give functions as mutations")
+        super().__init__(
+            perturbation_interval,
+            mutations={"/".join(path): values for path, values in leaves(hyperparam_mutations)},
+            quantile=quantile_fraction,
+            resample=resample_probability,
+            factors=perturbation_factors,
+            time_attr=time_attr,
+            metric=metric or "",
+            mode=mode or "",
+        )
+
+
 AsyncHyperBandScheduler = ASHAScheduler
 
 
@@ -93,7 +155,7 @@ __getattr__ = refused_names(
     dict.fromkeys(
         (
             *("HyperBandScheduler", "HyperBandForBOHB", "PB2"),
-            *("PopulationBasedTraining", "PopulationBasedTrainingReplay"),
+            "PopulationBasedTrainingReplay",
             *("ResourceChangingScheduler", "create_scheduler"),
         ),
         FIFOScheduler.ADVICE,

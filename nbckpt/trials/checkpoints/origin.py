@@ -9,7 +9,6 @@ restores it like any other checkpoint.
 
 from __future__ import annotations
 
-import shutil
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,8 +16,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from nbckpt.errors import CorruptError
-from nbckpt.store.files import discard, explained
+from nbckpt.store.files import discard
 from nbckpt.store.scan import OUTSIDE, link_outside
+from nbckpt.trials.checkpoints.copying import copy_into
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
 from nbckpt.trials.checkpoints.record import SUFFIX, TEMPORARY, Record, name_of
 
@@ -50,15 +50,10 @@ def lent(trial: Path) -> Iterator[Record]:
     """
     origin, own = origin_of(trial.parent), CheckpointFolder(trial)
     record = origin.read(NAME)
-    origin.check(record)
     name = f"{TEMPORARY}{uuid.uuid4().hex[:8]}_{record.step:06d}"
-    record = replace(record, name=name, temporary=True)
-    with own.staged() as stage:
-        with explained("copy", origin.folder / NAME):
-            shutil.copytree(origin.folder / NAME, stage, dirs_exist_ok=True)
-        own.publish(stage, record)
+    made = copy_into(own, replace(record, name=name, temporary=True), origin, record)
     try:
-        yield record
+        yield made
     finally:
         discard(own.folder / (name + SUFFIX))
         discard(own.folder / name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Literal
 
@@ -15,7 +15,8 @@ from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.engine.guarded import SafeScheduler
 from nbckpt.trials.engine.run_settings import RunSettings
 from nbckpt.trials.engine.system import SystemSampler
-from nbckpt.trials.engine.verdict import DONE, GOES_ON, Verdict, settled, verdict_on
+from nbckpt.trials.engine.takeover import take_over
+from nbckpt.trials.engine.verdict import DONE, GOES_ON, Verdict, following, settled, verdict_on
 from nbckpt.trials.executors import Job, Worker, WorkerEndedError
 from nbckpt.trials.executors.output import Speaker, listener, speaker, teeing
 from nbckpt.trials.model.decision import Decision
@@ -161,7 +162,10 @@ class Attempt:
             self._settings.callbacks.call("on_trial_complete", self.trial)
 
     def _train(self, held: ExitStack) -> None:
-        worker = self._start(held)
+        notes = self._find_origin()
+        if self._is_settled():
+            return
+        worker = self._start(held, notes)
         try:
             if self._origin is not None and not self.signal:
                 worker.restore(self._origin)
@@ -170,13 +174,31 @@ class Attempt:
         finally:
             self._put_away()
 
-    def _start(self, held: ExitStack) -> Worker:
+    def _find_origin(self) -> list[str]:
+        """Find the checkpoint to start from. Return a note for each checkpoint that was passed over."""
+        complete(self._state)
+        self._checkpoints = self._settings.trainable.checkpoints_in(self.trial.folder, self._name)
+        self._checkpoints.sweep()
+        if self._state.scheduling.takeover is not None:
+            take_over(self._recorder, self._checkpoints)
+        self._origin, notes = self._checkpoints.newest_whole(self._state.checkpoint or "")
+        return notes
+
+    def _is_settled(self) -> bool:
+        """Do what the scheduler decided, if a crash was faster. Return whether the trial does not start."""
+        decision, state = self._settings.scheduler.missed(self.trial, self._origin), self._state
+        if decision is None or self._origin is None:
+            return False
+        if state.checkpoint != self._origin.name:
+            self._recorder.saved(self._origin)
+        if state.scheduling.at < state.iteration:
+            self._recorder.decided(decision)
+        self._verdict = Verdict(hold=decision) if decision.do == "pause" else following(decision)
+        return self._verdict is not GOES_ON
+
+    def _start(self, held: ExitStack, notes: Sequence[str]) -> Worker:
         """Record the start, and start the worker. *held* keeps what the trial starts from."""
         settings, trial = self._settings, self.trial
-        complete(self._state)
-        self._checkpoints = settings.trainable.checkpoints_in(trial.folder, self._name)
-        self._checkpoints.sweep()
-        self._origin, notes = self._checkpoints.newest_whole(self._state.checkpoint or "")
         kept = settings.provenance
         if self._origin is None and settings.origin:
             self._recorder.start(settings.executor.name, None, settings.origin, provenance=kept)

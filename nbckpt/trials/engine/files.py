@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +55,8 @@ class ExperimentFiles:
         for trial in read_trials(self.folder, self.trials, mine, summaries=True):
             if self.trials.get(trial.id) is not trial:  # new, or written to since
                 read.append(trial)
-                known, new = state_of(self.trials.setdefault(trial.id, trial)), vars(state_of(trial))
-                vars(known).update(new | {"config": recalled(self.spec.config, trial.config)})
+                self._recall(trial)
+                vars(state_of(self.trials.setdefault(trial.id, trial))).update(vars(state_of(trial)))
                 self.version += 1
         idle = lost([trial.id for trial in read if trial.status not in _ENDED])
         for trial in read:
@@ -74,8 +75,16 @@ class ExperimentFiles:
     def recall_configs(self) -> None:
         """Give trials that were read from the disk the values that JSON cannot express."""
         for trial in self.trials.values():
-            state = state_of(trial)
-            state.config = recalled(self.spec.config, state.config)
+            self._recall(trial)
+
+    def _recall(self, trial: Trial) -> None:
+        state = state_of(trial)
+        is_changed = bool(state.scheduling.donor)
+        state.config = recalled(self.spec.config, state.config, is_changed=is_changed)
+        if takeover := state.scheduling.takeover:
+            config = recalled(self.spec.config, takeover.config, is_changed=True)
+            takeover = takeover._replace(config=config)
+            state.scheduling = replace(state.scheduling, takeover=takeover)
 
     def add(self, *configs: Mapping[str, Any]) -> list[Trial]:
         """Make a new trial of each configuration, all in one step. None of them runs yet."""

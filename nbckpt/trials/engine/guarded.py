@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from nbckpt.errors import StoreError
+from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.model.decision import Decision
 from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.model.trial import Status, Trial, is_held, rungs_of, state_of
@@ -15,6 +18,10 @@ from nbckpt.trials.model.view import ExperimentView
 _UNSAVED = (
     "trials without a checkpoint cannot be paused: at a rung they go on or stop. Report one when "
     "nbckpt.should_checkpoint() says so"
+)
+_GOES_ON = (
+    "trials without a checkpoint cannot take over others, nor be taken over: they go on as they are. Report "
+    "one when nbckpt.should_checkpoint() says so"
 )
 
 _log = logging.getLogger("nbckpt")
@@ -100,13 +107,17 @@ class SafeScheduler(Guarded):
 
     Attributes:
         held: The trials that it paused, by their names. They may go on while it is open.
+        others_wait: Returns whether trials wait for their first turn.
+        interrupted: The names of the trials that a crash interrupted, and that start again.
     """
 
     kind = "scheduler"
+    others_wait: Callable[[], bool] = staticmethod(lambda: False)
 
     def __init__(self, scheduler: object | None = None) -> None:
         super().__init__(scheduler)
         self.held: dict[str, Trial] = {}
+        self.interrupted: set[str] = set()
 
     def setup(self, experiment: ExperimentView) -> None:
         """See `Scheduler.setup`. Trials that were held before are held again."""
@@ -115,14 +126,49 @@ class SafeScheduler(Guarded):
             self.held = {trial.id: trial for trial in experiment.trials if is_held(trial)}
 
     def reported(self, trial: Trial) -> Decision | None:
-        """See `Scheduler.reported`."""
+        """See `Scheduler.reported`. Whether a trial yields is decided here."""
         decision: Decision | None = self._call("reported", trial)
-        return decision
+        if decision is None or not (decision.do == "yield" or (decision.do == "pause" and self.takes_turns)):
+            return decision
+        # While it is closed, nobody would let the trial go on again.
+        is_paused = self.open and (decision.do == "pause" or bool(self.held) or self.others_wait())
+        return replace(decision, do="pause" if is_paused else "continue")
+
+    @property
+    def takes_turns(self) -> bool:
+        """See `Scheduler`."""
+        return self.source is not None and bool(self.source.takes_turns)
+
+    def missed(self, trial: Trial, saved: Record | None) -> Decision | None:
+        """Return what it decides on the last result of a trial, if a crash came before that took effect.
+
+        None if a crash did not interrupt the trial, or if the trial restarts before that result: then the
+        result comes again.
+
+        Args:
+            trial: The trial, which is about to start.
+            saved: The checkpoint that it starts from.
+        """
+        state, last = state_of(trial), state_of(trial).scheduling
+        is_next = saved is not None and saved.iteration == state.iteration
+        was_interrupted = trial.id in self.interrupted
+        self.interrupted.discard(trial.id)
+        if not (was_interrupted and self.open and is_next):
+            return None
+        if last.at < state.iteration:
+            return self.reported(trial)
+        rung = rungs_of(trial) - 1 if last.rungs else None
+        if last.do == "pause":
+            return Decision("pause", last.reason, rung, last.value)
+        if last.do in {"stop", "end"}:
+            return Decision("stop" if last.do == "stop" else "end", last.reason, rung, last.value)
+        return None
 
     def unsaved(self, trial: Trial, decision: Decision) -> Decision:
         """See `Scheduler.unsaved`."""
-        if _UNSAVED not in self._failures:
-            self._failures.append(_UNSAVED)
+        note = _GOES_ON if self.takes_turns else _UNSAVED
+        if note not in self._failures:
+            self._failures.append(note)
         return self._call("unsaved", trial, decision) or Decision("continue", decision.reason)
 
     def wants_checkpoint(self, trial: Trial) -> bool:

@@ -40,7 +40,7 @@ class OpenAttempt(Attempt):  # see docs/decisions/0082
         try:
             with ExitStack() as stack:
                 stack.enter_context(self._keeping_log())
-                worker = self._start(stack)
+                worker = self._start(stack, self._find_origin())
                 stack.callback(self._put_away)
                 assert isinstance(worker, CellWorker)
                 if self._origin is not None:

@@ -74,6 +74,7 @@ class WorkerPool:
     def begin(self, run_settings: RunSettings, client: PoolClient) -> None:
         """Use these settings and this client from now on. Call it only while there is no worker thread."""
         self.run_settings, self._client = run_settings, client
+        run_settings.scheduler.others_wait = lambda: bool(self.line or client.to_suggest)
 
     def has(self, trial: Trial) -> bool:
         """Return whether a trial runs or waits for its turn."""
@@ -204,9 +205,10 @@ class WorkerPool:
     def _next(self) -> Attempt | None:
         assert self.run_settings is not None
         with self.changed:
-            trial = self._promote()
-            if trial is None:
-                trial = self.line.popleft() if self.line else self._client.suggest()
+            sources = [self._promote, self._new]
+            if self.run_settings.scheduler.takes_turns:
+                sources.reverse()
+            trial = sources[0]() or sources[1]()
             if trial is None:
                 return None
             attempt = self.running[trial.id] = Attempt(self.run_settings, trial, f"{self._name}/{trial.id}")
@@ -214,6 +216,10 @@ class WorkerPool:
                 self._unanswered.remove(trial.id)
                 attempt.ask_for_checkpoint()
             return attempt
+
+    def _new(self) -> Trial | None:
+        """Return the next trial of the line, or one that the search suggests now; None if there is none."""
+        return self.line.popleft() if self.line else self._client.suggest()
 
     def _promote(self, *, last: bool = False) -> Trial | None:
         """See `SafeScheduler.promote`. A trial that failed there has ended, and the next one is asked for."""

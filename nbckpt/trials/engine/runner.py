@@ -73,11 +73,13 @@ class Runner(TrialSource):
         Raises:
             UsageError: The experiment's executor is not available.
         """
-        is_first = not self.pool.workers
-        self._prepare(experiment, search, executor)
+        is_first = self._prepare(experiment, search, executor)
         if alone and is_first:
             self._search.close()
             self._scheduler.close()
+        trials = list(trials)
+        if is_first:
+            self._scheduler.interrupted = {trial.id for trial in trials if _is_interrupted(trial)}
         try:
             self.pool.work(trials, self.spec.max_concurrent)
         finally:
@@ -109,10 +111,10 @@ class Runner(TrialSource):
 
     def _prepare(
         self, experiment: shutdown.Running, search: Search | None, executor: str | Executor | None
-    ) -> None:
-        """Set up everything that the trials share, unless trials run already."""
+    ) -> bool:
+        """Set up everything that the trials share, unless trials run already. Return whether it did."""
         if self.pool.workers:
-            return
+            return False
         self._search = self._find_search() if search is None else SafeSearch(search)
         run_settings = self._run_settings(executor)
         self.pool.begin(run_settings, self)
@@ -122,6 +124,7 @@ class Runner(TrialSource):
         self._search.setup(experiment)
         self._scheduler.setup(experiment)
         run_settings.callbacks.call("setup", experiment)
+        return True
 
     def _find_search(self) -> SafeSearch:
         """Return the search so far. In a new kernel, it is that of the spec."""
@@ -318,3 +321,8 @@ class Runner(TrialSource):
     def _note_refusal(self, error: Exception) -> None:
         self.pool.notes.append(f"a request of another process was refused: {error}")
         self.touch()
+
+
+def _is_interrupted(trial: Trial) -> bool:
+    """Return whether the journal of a trial that nobody runs says that it runs, or is about to run again."""
+    return trial.status in {Status.RUNNING, Status.PENDING} and trial.attempts > 0

@@ -62,6 +62,11 @@ def settled(decision: Decision, recorder: TrialRecorder) -> Verdict:
         StoreError: The disk failed.
     """
     recorder.decided(decision)
+    return following(decision)
+
+
+def following(decision: Decision) -> Verdict:
+    """Return what follows a decision that is not to pause."""
     if decision.do not in {"stop", "end"}:
         return GOES_ON
     return Verdict(ends=True, reason=decision.reason, early=decision.do == "stop")

@@ -16,6 +16,9 @@ from nbckpt.trials.model.space import Choice, Domain, Drawing, Grid, SampleFrom
 Keys = tuple[Any, ...]
 """The keys that lead to a value in a space."""
 
+MISSING = object()
+"""Stands for a value that a configuration does not have."""
+
 
 def configs(space: Mapping[str, Any], num_samples: int, seed: int) -> Iterator[dict[str, Any]]:
     """Yield configurations: the whole grid *num_samples* times, each time with new draws of other values.
@@ -83,10 +86,13 @@ def with_values(space: Mapping[str, Any], values: Mapping[Keys, Any]) -> dict[st
     return config
 
 
-def recalled(space: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
+def recalled(
+    space: Mapping[str, Any], kept: Mapping[str, Any], *, is_changed: bool = False
+) -> dict[str, Any]:
     """Return a configuration from a file, with the space's own values in place of their texts.
 
-    A configuration that does not come from this space is returned unchanged.
+    A configuration that does not come from this space is returned unchanged. If a scheduler has changed some
+    of its values, the others come from the space.
     """
     if not space:
         return dict(kept)
@@ -95,12 +101,26 @@ def recalled(space: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any
     except (KeyError, TypeError):
         return dict(kept)
     config = with_values(space, values)
-    return config if canonical(config) == canonical(kept) else dict(kept)
+    if canonical(config) == canonical(kept):
+        return config
+    if not is_changed:
+        return dict(kept)
+    same = {path: value for path, value in leaves(config) if _looks_like(value, value_at(kept, path))}
+    return with_values(kept, same)
+
+
+def value_at(config: Mapping[str, Any], path: Keys) -> Any:
+    """Return the value of a configuration that these keys lead to; `MISSING` if there is none."""
+    return reduce(getitem, path, config) if _has(config, path) else MISSING
 
 
 def canonical(config: Mapping[str, Any]) -> str:
     """Return a text that is equal for configurations that look the same in a file."""
     return json.dumps(plain(config), sort_keys=True)
+
+
+def _looks_like(value: Any, kept: Any) -> bool:
+    return kept is not MISSING and canonical({"": value}) == canonical({"": kept})
 
 
 def _original(domain: Grid | Domain, kept: Any) -> Any:

@@ -38,12 +38,21 @@ _AT = {"at?": OneOf(float, None)}
 _KNOWN: dict[str, dict[str, Any]] = {
     "start": {"from": OneOf(str, None), "iteration": int, "origin?": str, "trial?": str, **_AT},
     "result": {"result": {"training_iteration": int, "time_total_s?": float, "timestamp?": float}},
-    "checkpoint": {"name": str, "iteration": int, **_AT},
+    "checkpoint": {"name": str, "iteration": int, "donor?": str, **_AT},
     "pause": {"note?": str, "held?": bool, "rung?": int, **_AT},
     "end": {"note?": str, "early?": bool, **_AT},
     "error": {"error": str, "traceback": str, "retry": bool, **_AT},
     "queue": _AT,
-    "decision": {"do": str, "reason": str, "rung?": int, "value?": OneOf(float, None), **_AT},
+    "decision": {
+        "do": str,
+        "reason": str,
+        "rung?": int,
+        "value?": OneOf(float, None),
+        "donor?": str,
+        "checkpoint?": str,
+        "config?": dict,
+        **_AT,
+    },
     "load": {"load": {str: float}, **_AT},
 }
 """The required fields of each event that a trial knows; a later version may write other events."""

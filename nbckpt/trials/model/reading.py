@@ -43,9 +43,12 @@ def read_into(state: TrialState) -> None:
         return
     state.damage = _in_words(damages)
     try:
-        state.config = params.read(folder)
+        config = params.read(folder)
     except (CorruptError, FormatError, StoreError) as error:
         state.status, state.damage = Status.DAMAGED, str(error)
+    else:
+        if not state.scheduling.donor:  # otherwise the journal has the configuration; see docs/decisions/0108
+            state.config = config
 
 
 def read_cut(state: TrialState) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -96,7 +97,18 @@ class TrialRecorder:
             event["rung"] = decision.rung
         if decision.do != "promote":  # the value was recorded at the pause
             event["value"] = decision.value
-        self._record(event, durable=decision.do == "promote")
+        if decision.do == "exploit":
+            event |= {"donor": decision.donor, "checkpoint": decision.checkpoint}
+            event["config"] = plain(decision.config)
+        self._record(event, durable=decision.do in {"promote", "exploit"})
+        if takeover := self._state.scheduling.takeover:  # with the values that JSON cannot express
+            takeover = takeover._replace(config=dict(decision.config))
+            self._state.scheduling = replace(self._state.scheduling, takeover=takeover)
+
+    def taken_over(self, record: Record, donor: str) -> None:
+        """Record that the trial has *record* from another trial, and that trial's configuration, changed."""
+        event = {"event": "checkpoint", "name": record.name, "iteration": record.iteration, "donor": donor}
+        self._record(event, durable=True)
 
     def pause(self, note: str = "", *, by: Decision | None = None) -> None:
         """Record that the trial was paused. With a scheduler's decision, the scheduler holds the trial."""

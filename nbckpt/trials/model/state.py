@@ -138,11 +138,14 @@ class TrialState:
         if kind == "result":
             self._take_result(event, numbers=numbers)
             return
-        at, self.scheduling = event.get("at"), self.scheduling.followed_by(event)
+        at, takeover = event.get("at"), self.scheduling.takeover
+        self.scheduling = self.scheduling.followed_by(event, self.iteration)
         if kind == "start":
             self._start(event)
         elif kind == "checkpoint":
             self.checkpoint, self.checkpoint_iteration = event["name"], event["iteration"]
+            if takeover is not None and "donor" in event:
+                self.config = dict(takeover.config)
         elif kind == "queue":
             self.status = Status.PENDING
         elif kind == "load":

@@ -14,7 +14,7 @@ from nbckpt.trials.model.annotation import LONGEST_NOTE, MOST_TAGS, Annotation
 from nbckpt.trials.model.condensed import MOST_NAMES, Condensed
 from nbckpt.trials.model.curve import Curve
 from nbckpt.trials.model.metrics import ITERATION, plain
-from nbckpt.trials.model.scheduling import Scheduling
+from nbckpt.trials.model.scheduling import Scheduling, Takeover
 from nbckpt.trials.model.state import MOST_MEDIA, MOST_STEPS, MediaOfName, Status, TrialState
 from nbckpt.trials.model.trial import Trial, state_of, trial_of
 
@@ -45,8 +45,19 @@ _FORM = _FIELDS | {
     "load": {str: float},
     "user_note": str,
     "tags": [str],
-    "scheduled?": {"promoted": int, "held": bool, "reason": str, "rungs": [(int, OneOf(None, float))]},
+    "scheduled?": {
+        "promoted": int,
+        "held": bool,
+        "reason": str,
+        "rungs": [(int, OneOf(None, float))],
+        "do?": str,
+        "at?": int,
+        "value?": OneOf(None, float),
+        "takeover?": OneOf(None, (str, str, dict)),
+        "donor?": str,
+    },
 }
+_SCHEDULED = [name.removesuffix("?") for name in _FORM["scheduled?"]]
 
 
 @dataclass(frozen=True)
@@ -102,7 +113,7 @@ class Summary:
         state.media = {media.newest.name: media for media in _media_from_json(document["media"], folder)}
         state.loads = [document["load"]] if document["load"] else []
         if scheduled := document.get("scheduled"):
-            state.scheduling = Scheduling(**scheduled | {"rungs": dict(scheduled["rungs"])})
+            state.scheduling = _scheduling(scheduled)
         annotation = Annotation(document["user_note"], tuple(document["tags"]))
         return cls(trial_of(state), annotation)
 
@@ -111,7 +122,16 @@ def _scheduled(state: TrialState) -> dict[str, Any]:
     scheduling = state.scheduling
     if scheduling == Scheduling():
         return {}
-    return {"scheduled": vars(scheduling) | {"rungs": [[*rung] for rung in scheduling.rungs.items()]}}
+    document = vars(scheduling) | {"rungs": [[*rung] for rung in scheduling.rungs.items()]}
+    if takeover := scheduling.takeover:
+        document["takeover"] = [takeover.donor, takeover.checkpoint, plain(takeover.config)]
+    return {"scheduled": document}
+
+
+def _scheduling(document: dict[str, Any]) -> Scheduling:
+    takeover = document.get("takeover")
+    read = {"rungs": dict(document["rungs"]), "takeover": Takeover(*takeover) if takeover else None}
+    return Scheduling(**{name: document[name] for name in _SCHEDULED if name in document} | read)
 
 
 def _media_to_json(media: MediaOfName) -> dict[str, Any]:

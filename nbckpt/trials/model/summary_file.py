@@ -59,10 +59,11 @@ def write(trial: Trial) -> None:
         summary = Summary(trial, annotation.read(folder))  # both after their stamps
         if summary.annotation.damage:
             return
+        config = {} if state.scheduling.donor else {"config": params.read(folder)}
         document = {
             **_about(folder, state.read_at, params_at),
             "notes": notes_at,
-            "summary": summary.to_json() | {"config": params.read(folder)},
+            "summary": summary.to_json() | config,
         }
         data = journal.line_of(document)
         if len(data) <= _MOST_BYTES:

@@ -69,9 +69,10 @@ class Trial(Rich):
 
     @property
     def config(self) -> dict[str, Any]:
-        """A copy of its configuration.
+        """A copy of its configuration: that of now, if a scheduler has changed it.
 
-        After a restart of the kernel, values that JSON cannot express are texts.
+        `params.json` keeps the one that it was made with. After a restart of the kernel, values that JSON
+        cannot express are texts.
         """
         return dict(self._state.config)
 

@@ -30,7 +30,10 @@ class Scheduler(ABC):
         metric: The metric that is compared.
         mode: Whether `min` or `max` of it is best.
         time_attr: See above.
+        takes_turns: Whether trials that wait for their first turn come before those that were paused.
     """
+
+    takes_turns = False
 
     def __init__(self, metric: str = "", mode: str = "", time_attr: str = ITERATION) -> None:
         if mode not in {"", "min", "max"}:
@@ -49,6 +52,14 @@ class Scheduler(ABC):
                 f"which trials are better? {type(self).__name__} needs metric='loss' and mode='min', or "
                 "another metric and 'max'"
             )
+
+    def check(self, config: Mapping[str, Any]) -> None:
+        """Refuse a search space with which the scheduler cannot work.
+
+        Raises:
+            UsageError: The message says what it needs.
+        """
+        del config
 
     @abstractmethod
     def setup(self, experiment: ExperimentView) -> None:

@@ -42,6 +42,7 @@ class TrialData:
         media: The newest media of each name.
         load: The newest sample of the machine's load; empty without `system_metrics`.
         rungs: The metric that the scheduler compared at each rung, by the rung; null if it was not a number.
+        donor: The checkpoint of another trial from which it went on last, such as t0@8; maybe empty.
         provenance: What is needed to do its last attempt again; only if one trial is shown.
     """
 
@@ -65,6 +66,7 @@ class TrialData:
     media: tuple[MediaData, ...] = ()
     load: Mapping[str, float] = field(default_factory=dict)
     rungs: Mapping[int, float | None] = field(default_factory=dict)
+    donor: str = ""
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -132,4 +134,5 @@ def trial_data(trial: Trial, status: str) -> TrialData:
         tuple(media.for_json() for media in newest_media(trial)),
         next(iter(state_of(trial).loads[-1:]), {}),
         trial.rungs,
+        state_of(trial).scheduling.donor,
     )

@@ -9,6 +9,7 @@ from typing import Any
 
 from nbckpt.render import Cell, Column, Table, duration, short
 from nbckpt.trials.model.metrics import is_number, plain
+from nbckpt.trials.model.scheduling import GENERATION
 from nbckpt.trials.model.trial import Status, Trial, state_of
 from nbckpt.trials.views.eta import Progress
 from nbckpt.trials.views.formats import shown_value, tail
@@ -93,13 +94,21 @@ def _of_front(front: Container[Trial] | None) -> Iterator[_Filled]:
 def _of_training(shown: Sequence[Trial], running: Mapping[str, Progress]) -> Iterator[_Filled]:
     """Yield the rungs, the checkpoints and the times."""
     etas = {trial.id: running[trial.id].eta for trial in shown if trial.id in running}
-    if any(state_of(trial).scheduling.rungs for trial in shown):
-        yield Column("rung", number=True), _rung
+    yield from _of_rungs(shown)
     yield Column("checkpoint", number=True), _checkpoint
     yield Column("unsaved", number=True), _unsaved
     yield Column("elapsed", number=True), lambda trial: duration(trial.elapsed_s)
     if any(etas.values()):
         yield Column("eta", number=True), lambda trial: etas.get(trial.id, "")
+
+
+def _of_rungs(shown: Sequence[Trial]) -> Iterator[_Filled]:
+    """Yield the rungs, or the generations, if a trial has reached one."""
+    scheduled = [state_of(trial).scheduling for trial in shown]
+    if any(scheduling.rungs for scheduling in scheduled):
+        are_generations = any(scheduling.reason.startswith(GENERATION) for scheduling in scheduled)
+        heading = "generation" if are_generations else "rung"
+        yield Column(heading, number=True), partial(_rung, first=int(are_generations))
 
 
 def _of_annotations(shown: Sequence[Trial]) -> Iterator[_Filled]:
@@ -124,10 +133,10 @@ def _checkpoint(trial: Trial) -> Cell:
     return Cell(_step(trial.checkpoint_name), trial.checkpoint_name or "")
 
 
-def _rung(trial: Trial) -> Cell:
+def _rung(trial: Trial, first: int) -> Cell:
     """Return the last rung that a trial has reached; the cell's title says what was decided there."""
     scheduling = state_of(trial).scheduling
-    return Cell(str(max(scheduling.rungs)) if scheduling.rungs else "", scheduling.reason)
+    return Cell(str(max(scheduling.rungs) + first) if scheduling.rungs else "", scheduling.reason)
 
 
 def _state_cell(trial: Trial, state: str) -> Cell:

@@ -22,6 +22,7 @@ from nbckpt.trials.views.load import load_tables
 from nbckpt.trials.views.media import media_page, newest_media
 from nbckpt.trials.views.metrics import inferred, metric_cell
 from nbckpt.trials.views.statuses import last_line, states_of
+from nbckpt.trials.views.takeovers import scheduled, takeovers
 
 _MOST_CHECKPOINTS = 10
 _LONGEST_ORIGIN = 100
@@ -62,11 +63,17 @@ class TrialShown(Result):
         media = media_page(trial, self.step, self.name)
         return Page(
             headline,
-            (self._config(), self._metrics(), *load_tables(trial), checkpoints, *media.tables),
+            (
+                *(self._config(), takeovers(trial), self._metrics()),
+                *load_tables(trial),
+                checkpoints,
+                *media.tables,
+            ),
             (
                 *self._origin(),
                 *self._annotation(),
                 *self._note(),
+                *scheduled(trial),
                 *damages,
                 *self.notes,
                 *media.notes,
