@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Build a static JupyterLite site with nbckpt in it.
 
-It needs jupyterlite-core, jupyterlite-pyodide-kernel and ipywidgets. In the browser the notebooks' Python
+It needs jupyterlite-core, jupyterlite-pyodide-kernel and anywidget. In the browser the notebooks' Python
 comes from Pyodide's CDN; with --pyodide from a folder instead, which is copied into the site.
 """
 
@@ -69,7 +69,7 @@ def _adapted(notebook: Path) -> dict[str, object]:
     for cell in cells:
         if cell["cell_type"] == "code":
             cell |= {"outputs": [], "execution_count": None}
-    install = "%pip install -q nbckpt scikit-learn pandas matplotlib"
+    install = "%pip install -q nbckpt[widget] scikit-learn pandas matplotlib"
     first = {"cell_type": "code", "id": "install", "metadata": {}, "source": install}
     cells.insert(0, first | {"outputs": [], "execution_count": None})
     return made | {"metadata": {"kernelspec": {"name": "python", "display_name": "Python (Pyodide)"}}}

@@ -19,6 +19,8 @@ test("the state line tells waiting from silence", () => {
   const seen = { gone: false, elsewhere: false, asked: 1000 };
   assert.deepEqual([1500, 2100, 11500].map((now) => standing({ ...seen, now })), ["live", "waiting", "silent"]);
   assert.equal(standing({ ...seen, gone: true, now: 1000 }), "gone");
+  assert.deepEqual([true, false].map((held) => standing({ ...seen, asked: null, now: 0, held })), ["held", "live"]);
+  assert.match(stateLine("held", ""), /running cell/);
   assert.match(stateLine("silent", "14:02"), /No answer since 14:02/);
   assert.doesNotMatch(stateLine("silent", "14:02", true), /Run this cell/);
   assert.deepEqual([reason("live", ""), reason("waiting", "")], ["", ""]);

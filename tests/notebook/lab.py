@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
@@ -63,6 +64,9 @@ READY = """() => {
     return !!(kernel && widget.context && widget.context.isReady && context.isReady
         && kernel.connectionStatus === 'connected' && kernel.status === 'idle');
 }"""
+OF_NOTEBOOK = re.compile(
+    r"Cannot read properties of undefined \(reading 'schema'\)|Command 'f\S+' .*registered\."
+)
 LONGEST_MS = 60_000
 expect.set_options(timeout=LONGEST_MS)
 
@@ -281,3 +285,10 @@ def picture(page: Page, name: str) -> None:
     """Keep what a page looks like."""
     PICTURES.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=PICTURES / f"{name}.png")
+
+
+def page_errors(page: Page) -> list[str]:
+    """Return the errors of a page, as they come, without those that Notebook 7 throws when it starts."""
+    errors: list[str] = []
+    page.on("pageerror", lambda error: OF_NOTEBOOK.fullmatch(str(error)) or errors.append(str(error)))
+    return errors

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Locator, expect
 
-from notebook.lab import NOTEBOOK, VOILA, Lab, picture
+from notebook.lab import NOTEBOOK, VOILA, Lab, page_errors, picture
 
 pytestmark = pytest.mark.browser
 
@@ -55,3 +55,37 @@ def test_voila_shows_the_static_table_and_a_panel_that_answers(lab: Lab, way: st
     page.get_by_role("rowheader", name="squares").first.wait_for()
     expect(page.locator("table caption", has_text="checkpoints")).to_have_count(2)  # static, and the panel's
     picture(page, f"voila-{way}")
+
+
+NEW = "import os\nos.environ['NBCKPT_PANEL'] = ''"
+
+
+@pytest.mark.parametrize("front_end", [NOTEBOOK, VOILA])
+def test_clicks_in_the_new_panel_open_restore_and_save(lab: Lab, front_end: str) -> None:
+    """In Voila all cells have run before the page is there; in Notebook each runs while it is looked at."""
+    errors = page_errors(lab.page)
+    own = front_end.partition("/")[0]
+    name, work = f"new-{own}.ipynb", WORK.replace("cleaned", own)  # all notebooks here have one store
+    cells = f"%load_ext nbckpt\n{NEW}\n{work}\nname = 'letters'", FAILS, "%ckpt panel trials"
+    if front_end == VOILA:
+        lab.write(name, *cells)
+        lab.visit(name, VOILA)
+    else:
+        lab.open(name, *cells, front_end=front_end)
+        for at in range(3):
+            lab.run(at)
+    panel = lab.page.locator(".nbckpt", has=lab.page.get_by_role("tablist", name="Panes"))
+    panel.locator("[data-id=t1] .nb-name").dblclick()
+    expect(panel.locator(".nb-page").get_by_text("ValueError: 2").first).to_be_visible()
+    panel.get_by_role("tab", name="Checkpoints").click()
+    rows = panel.locator(".nb-rows .nb-row")
+    rows.filter(has_text=f"{own}@1").click()
+    expect(panel.locator(".nb-values")).to_contain_text("≠")
+    panel.get_by_role("button", name="Restore all").click()
+    panel.locator("[data-action=confirm]").click()
+    expect(panel.locator(".nb-message")).to_contain_text("Restored")
+    panel.get_by_label("Name of the checkpoint").fill(f"{own}-mine")
+    panel.get_by_role("button", name="Save all variables").click()
+    expect(rows.filter(has_text=f"{own}-mine@1")).to_be_visible()
+    picture(lab.page, name.partition(".")[0])
+    assert errors == []

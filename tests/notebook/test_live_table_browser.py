@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Locator, expect
 
-from notebook.lab import LAB, NOTEBOOK, Lab, pictures, text_of
+from notebook.lab import LAB, NOTEBOOK, Lab, page_errors, pictures, text_of
 
 pytestmark = pytest.mark.browser
 
@@ -45,6 +45,7 @@ def shows_the_copy(output: Locator, text: str) -> None:
 
 @pytest.mark.parametrize("front_end", [LAB, NOTEBOOK])
 def test_trials_are_paused_resumed_and_seen_to_their_end(lab: Lab, front_end: str) -> None:
+    errors = page_errors(lab.page)
     name = front_end.partition("/")[0]
     output = begun(lab, name, GO_ON, front_end=front_end)
     expect(output.locator("[data-nbckpt-copy]")).to_be_hidden()
@@ -55,6 +56,7 @@ def test_trials_are_paused_resumed_and_seen_to_their_end(lab: Lab, front_end: st
     expect(output).to_contain_text("All trials have ended.")
     expect(output.get_by_role("row").filter(has_text="t1")).to_contain_text("Done")
     expect(output.locator("[data-nbckpt-copy]")).to_contain_text("2 trials, 2 done")
+    assert errors == []
 
 
 def test_stop_asks_first_and_is_heard_while_the_cell_waits(lab: Lab) -> None:

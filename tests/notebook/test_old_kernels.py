@@ -50,6 +50,17 @@ def test_the_kernel_and_the_widgets_are_old_versions(lab: Lab) -> None:
     expect(lab.run(0)).to_have_text(f"6 {os.environ['NBCKPT_OLD_WIDGETS']}")
 
 
+@pytest.mark.skipif(os.environ.get("NBCKPT_OLD_WIDGETS") != "7", reason="ipywidgets 7 only")
+def test_beside_older_widgets_the_panel_has_core_widgets(lab: Lab) -> None:
+    """Also if anywidget is installed: it works with these widgets, and the new panel does not."""
+    lab.open("choice.ipynb", "%load_ext nbckpt\nimport os\nos.environ['NBCKPT_PANEL'] = ''", "%ckpt panel")
+    lab.run(0)
+    panel = lab.run(1)
+    panel.get_by_role("tab", name="Checkpoints").first.wait_for()
+    expect(panel.locator(".widget-tab")).to_be_visible()
+    expect(panel.locator(".nbckpt")).to_have_count(0)
+
+
 def test_the_interrupt_button_pauses_and_the_panel_resumes_a_run(lab: Lab) -> None:
     lab.open(
         "interrupt.ipynb",

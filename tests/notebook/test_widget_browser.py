@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Locator, expect
 
 from attack import share
-from notebook.lab import LAB, NOTEBOOK, Lab, pictures, text_of
+from notebook.lab import LAB, NOTEBOOK, Lab, page_errors, pictures, text_of
 
 pytestmark = pytest.mark.browser
 
@@ -182,8 +182,7 @@ REAL = BEGIN.replace("mounted.front_parts = lambda: parts", "")
 
 
 def test_the_real_panel_shows_the_trials(lab: Lab) -> None:
-    errors: list[str] = []
-    lab.page.on("pageerror", lambda error: errors.append(str(error)))
+    errors = page_errors(lab.page)
     lab.open("real.ipynb", REAL, RUN.replace("'live'", "'real'"), PANEL)
     for at in range(2):
         lab.run(at)

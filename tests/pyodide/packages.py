@@ -21,7 +21,6 @@ BROWSER = {
     "platform_system": "Emscripten",
     "os_name": "posix",
     "python_version": "3.14",
-    "extra": "",
 }
 PURE = "Wheel-Version: 1.0\nGenerator: nbckpt's tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
 COMPILED = {".so", ".pyd", ".pyc"}
@@ -42,7 +41,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheels")
     pip = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(folder), str(ROOT)]
     subprocess.run(pip, check=True, timeout=240)
-    for name in needed(requirements(next(folder.glob("*.whl")))):
+    for name in needed(requirements(next(folder.glob("*.whl"))), "widget"):
         pack(importlib.metadata.distribution(name), folder)
     return folder
 
@@ -53,13 +52,13 @@ def requirements(wheel: Path) -> list[str]:
     return ours.requires or []
 
 
-def needed(requirements: list[str]) -> list[str]:
-    """Return the names of all that these requirements bring along in a browser."""
+def needed(requirements: list[str], extra: str = "") -> list[str]:
+    """Return the names of all that these requirements, with one extra, bring along in a browser."""
     waiting, names = list(requirements), set[str]()
     for text in waiting:  # grows on the way
         requirement = Requirement(text)
-        name = canonicalize_name(requirement.name)
-        if (requirement.marker is None or requirement.marker.evaluate(BROWSER)) and name not in names:
+        name, marker = canonicalize_name(requirement.name), requirement.marker
+        if (marker is None or marker.evaluate(BROWSER | {"extra": extra})) and name not in names:
             names.add(name)
             waiting += importlib.metadata.requires(requirement.name) or []
     return sorted(names)

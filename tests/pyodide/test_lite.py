@@ -14,7 +14,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from pyodide.packages import ROOT
 
@@ -100,7 +100,7 @@ def test_the_notebook_runs_in_the_browser_without_a_server(page: Page) -> None:
     page.wait_for_function(CONNECTED, timeout=60_000)
     page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells'); }")
     page.wait_for_selector(".jp-OutputArea:has-text('2 checkpoints in')", timeout=200_000)
-    page.wait_for_selector(".widget-tab, .jupyter-widgets", timeout=60_000)
+    page.wait_for_selector(".nbckpt", timeout=60_000)
     outputs = page.locator(".jp-OutputArea")
     for text in (
         "variable differs",
@@ -111,3 +111,25 @@ def test_the_notebook_runs_in_the_browser_without_a_server(page: Page) -> None:
         expect(outputs.filter(has_text=text).first).to_be_visible()
     for text in ("Traceback", "Error"):
         expect(outputs.filter(has_text=text)).to_have_count(0)
+    clicks_open_sort_save_and_restore(page.locator(".nbckpt"))
+
+
+def clicks_open_sort_save_and_restore(panel: Locator) -> None:
+    """Use the panel below the last cell: no thread can start here, and all is answered between cells."""
+    expect(panel.locator(".nb-heading")).to_contain_text("Best: t2")
+    header = panel.get_by_role("grid").get_by_role("columnheader", name="rate")
+    header.click()
+    expect(header).to_have_attribute("aria-sort", "ascending")
+    panel.locator("[data-id=t0] .nb-name").dblclick()
+    expect(panel.locator(".nb-page").get_by_text("0.01").first).to_be_visible()
+    panel.get_by_role("tab", name="Checkpoints").click()
+    panel.get_by_label("Name of the checkpoint").fill("mine")
+    panel.get_by_role("button", name="Save all variables").click()
+    rows = panel.locator(".nb-rows .nb-row")
+    expect(rows.filter(has_text="mine@1")).to_be_visible()
+    rows.filter(has_text="walk@1").click()
+    expect(panel.locator(".nb-values")).to_contain_text("≠")
+    panel.get_by_role("button", name="Restore all").click()
+    panel.locator("[data-action=confirm]").click()
+    expect(panel.locator(".nb-message")).to_contain_text("Restored")
+    expect(panel.locator(".nb-state")).to_have_text("● Live")

@@ -25,6 +25,7 @@ export function stateLine(standing, hour, small = false) {
     silent: `○ No answer since ${hour}. Running another cell? It will go on. Restarted? Run this cell again.`,
     gone: `○ Saved view of ${hour}. Run this cell again for buttons.`,
     elsewhere: "● Live in another cell",
+    held: "◌ Waits for the running cell.",
   }[standing];
 }
 

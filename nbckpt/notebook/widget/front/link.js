@@ -4,7 +4,7 @@
  * Handlers in the kernel may wait for the running cell. So a deed is sent only when the answer to a ping has come: one that
  * waits can be cancelled here, and never happens by surprise later.
  *
- * @typedef {"live" | "waiting" | "silent" | "gone" | "elsewhere"} Standing
+ * @typedef {"live" | "waiting" | "silent" | "gone" | "elsewhere" | "held"} Standing
  * @typedef {{ [name: string]: any }} Message
  * @typedef {{ get(name: string): any, set(name: string, value: unknown): void, save_changes(): void,
  *   on(event: string, heard: (...args: any[]) => void): void, off(event: string, heard: (...args: any[]) => void): void,
@@ -17,14 +17,16 @@ const AGAIN_MS = 1000;
 
 /**
  * Tell how the kernel stands.
- * @param {{ gone: boolean, elsewhere: boolean, asked: number | null, now: number }} seen `asked`: since when an answer is due
+ * @param {{ gone: boolean, elsewhere: boolean, asked: number | null, now: number, held?: boolean }} seen
+ *   `asked`: since when an answer is due; `held`: a deed waits until the running cell has ended, since both use variables
  * @returns {Standing}
  */
-export function standing({ gone, elsewhere, asked, now }) {
+export function standing({ gone, elsewhere, asked, now, held = false }) {
   if (gone) return "gone";
   if (asked !== null && now - asked >= SILENT_MS) return "silent";
   if (asked !== null && now - asked >= WAITING_MS) return "waiting";
-  return elsewhere ? "elsewhere" : "live";
+  if (elsewhere) return "elsewhere";
+  return held ? "held" : "live";
 }
 
 /**
@@ -37,7 +39,7 @@ export function link({ model, signal, heard, changed, inSight }) {
   const open = new Map();
   /** @type {Set<(pong: Message | null) => void>} */
   const pings = new Set();
-  /** @type {Set<{ dropped: boolean, drop: () => void }>} */
+  /** @type {Set<{ dropped: boolean, held: boolean, drop: () => void }>} */
   const wishes = new Set();
   const state = { n: 0, asked: /** @type {number | null} */ (null), since: Date.now(), gone: false, elsewhere: false };
 
@@ -114,7 +116,7 @@ export function link({ model, signal, heard, changed, inSight }) {
       due();
       model.send({ ...message, n });
     });
-  /** @param {{ dropped: boolean, drop: () => void }} wish @returns {Promise<Message | null>} */
+  /** @param {{ drop: () => void }} wish @returns {Promise<Message | null>} */
   const pong = (wish) =>
     new Promise((done) => {
       wish.drop = () => done(null);
@@ -126,7 +128,7 @@ export function link({ model, signal, heard, changed, inSight }) {
     /** Ask whether the kernel answers. */
     ping,
     /** @returns {Standing} */
-    standing: () => standing({ ...state, now: Date.now() }),
+    standing: () => standing({ ...state, now: Date.now(), held: [...wishes].some((wish) => wish.held) }),
     /** When the kernel answered last, in seconds since 1970. */
     since: () => state.since / 1000,
     /** Whether a deed waits here, and can be cancelled. */
@@ -152,20 +154,20 @@ export function link({ model, signal, heard, changed, inSight }) {
      * @returns {Promise<Message | null>}
      */
     async act(verb, ids, options = {}, pane = undefined) {
-      const wish = { dropped: false, drop: () => {} };
+      const wish = { dropped: false, held: false, drop: () => {} };
       wishes.add(wish);
       try {
-        let waited = false;
         while (!wish.dropped && !state.gone && !signal.aborted) {
           const ready = await pong(wish);
           if (!ready || wish.dropped) return null;
-          if (waited && ready.busy) {
+          if (wish.held && ready.busy) {
             await new Promise((done) => setTimeout(done, AGAIN_MS));
             continue;
           }
           const answer = await question({ kind: "act", verb, ids, options, pane });
           if (!answer?.busy) return answer;
-          waited = true;
+          wish.held = true;
+          changed();
         }
         return null;
       } finally {
