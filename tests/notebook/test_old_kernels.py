@@ -58,7 +58,7 @@ def test_beside_older_widgets_the_panel_has_core_widgets(lab: Lab) -> None:
     panel = lab.run(1)
     panel.get_by_role("tab", name="Checkpoints").first.wait_for()
     expect(panel.locator(".widget-tab")).to_be_visible()
-    expect(panel.locator(".nbckpt")).to_have_count(0)
+    expect(panel.locator("[data-nbckpt-place]")).to_have_count(0)
 
 
 def test_the_interrupt_button_pauses_and_the_panel_resumes_a_run(lab: Lab) -> None:
