@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,11 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from trials.conftest import forget
+from trials.kills import Killed, kill_at
 
 import nbckpt
 from nbckpt.commands.values import find_scheduler
 from nbckpt.errors import StoreError, UsageError
-from nbckpt.trials import ASHA, Experiment, Scheduler, Trainable
+from nbckpt.trials import ASHA, Experiment, MedianStopping, Scheduler, Trainable
+from nbckpt.trials.engine.experiment import _live
 from nbckpt.trials.model import summary_file
 from nbckpt.trials.model.decision import Decision
 from nbckpt.trials.model.journal import Journal
@@ -451,3 +454,48 @@ def test_only_the_trial_goes_on_that_the_user_resumes() -> None:
     assert experiment.wait(SECONDS)
     now = {trial.id: trial.iteration for trial in experiment.trials}
     assert {name for name in now if now[name] != done[name]} == {held[0].id}
+
+
+def history(experiment: Experiment) -> dict[str, Any]:
+    """What holds of each trial after whatever happened on the way."""
+    return {
+        trial.id: (
+            [(result["training_iteration"], result["loss"]) for result in trial.results],
+            trial.rungs,
+            state_of(trial).scheduling.promoted,
+            str(trial.status),
+            trial.stopped_early,
+        )
+        for trial in experiment.trials
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "scheduler",
+    [
+        ASHA(max_t=9, reduction_factor=2),
+        ASHA(max_t=9, rule="stop"),
+        MedianStopping(2, min_samples=2),
+    ],
+)
+def test_a_kill_at_any_event_changes_nothing(
+    scheduler: Scheduler, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(place: str) -> dict[str, Any]:
+        monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / place))
+        made = search(scheduler=scheduler, xs=5, stop={"training_iteration": 6}, provenance=False)
+        forget(made)
+        return history(made)
+
+    whole, number, came = run("whole"), 0, True
+    while came:
+        number += 1
+        with pytest.MonkeyPatch.context() as patch:
+            calls = kill_at(patch, Journal, "append", number)
+            with suppress(Killed):
+                run(str(number))
+        _live.clear()
+        came = calls[0] >= number
+        assert run(str(number)) == whole, number
+    assert number > 20

@@ -68,6 +68,10 @@ def test_stops_are_those_of_vizier_s_rule(grace: int, least: int, reports: list[
             stopped.add(trial)
 
 
+def saved(results: list[Any]) -> dict[str, int]:
+    return {"iteration": len(results), "checkpoint_iteration": len(results)}
+
+
 @given(st.lists(st.tuples(st.integers(0, 3), EIGHTHS), min_size=1, max_size=60))
 def test_a_restart_changes_no_stop(reports: list[tuple[int, float]]) -> None:
     *before, (last, loss) = reports
@@ -77,7 +81,10 @@ def test_a_restart_changes_no_stop(reports: list[tuple[int, float]]) -> None:
         mine.append({"training_iteration": len(mine) + 1, "loss": value})
         scheduler.reported(reported(trial, len(mine), value))
     again = rule(min_samples=1)
-    trials = [SimpleNamespace(id=f"t{number}", results=kept) for number, kept in results.items()]
+    trials = [
+        SimpleNamespace(id=f"t{number}", results=kept, finished=False, status=Status.PAUSED, **saved(kept))
+        for number, kept in results.items()
+    ]
     again.setup(SimpleNamespace(trials=trials))  # type: ignore[arg-type]
     step = len(results.get(last, [])) + 1
     assert scheduler.reported(reported(last, step, loss)) == again.reported(reported(last, step, loss))

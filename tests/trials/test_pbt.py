@@ -22,6 +22,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from trials.conftest import forget
+from trials.kills import Killed, kill_at
 
 import nbckpt
 from nbckpt.cli import main
@@ -325,31 +326,6 @@ def test_a_summary_keeps_what_was_decided() -> None:
         assert kept is not None
         assert state_of(kept).scheduling == state_of(whole).scheduling == state_of(trial).scheduling
         assert kept.config == whole.config == trial.config
-
-
-class Killed(BaseException):
-    """The end of the process, for a test."""
-
-
-def kill_at(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, number: int) -> list[int]:
-    """End everything at a call of a function, and write no event after it. Return a count of the calls."""
-    calls, function, append = [0], getattr(owner, name), Journal.append
-
-    def dies(*args: Any, **kwargs: Any) -> Any:
-        calls[0] += 1
-        if calls[0] >= number:
-            raise Killed
-        return function(*args, **kwargs)
-
-    def appends(self: Journal, event: Any, *, durable: bool = False) -> None:
-        if calls[0] >= number:
-            raise Killed
-        append(self, event, durable=durable)
-
-    if (owner, name) != (Journal, "append"):
-        monkeypatch.setattr(Journal, "append", appends)
-    monkeypatch.setattr(owner, name, dies)
-    return calls
 
 
 def small(**options: Any) -> Experiment:
