@@ -131,7 +131,7 @@ def _choice(session: Session, search: str, points: Sequence[str], scheduler: str
     namespace = session.namespace
     return {
         "search": values.find_search(search, namespace) if search else None,
-        "points": [values.assignments(words.split(), namespace) for words in points],
+        "points": [values.assignments(values.words_of(words), namespace) for words in points],
         "scheduler": values.find_scheduler(scheduler, namespace) if scheduler else None,
     }
 

@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import inspect
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -27,7 +28,17 @@ Namespace = Mapping[str, Any]
 RANGES: dict[str, Callable[..., Domain]] = {
     make.__name__: make for make in (choice, uniform, loguniform, quniform, randint, lograndint)
 }
+_WORD = re.compile(r"""(?:'[^']*'|"[^"]*"|\[[^\]]*\]|\([^)]*\)|\{[^}]*\}|\S)+""")
 SCHEDULERS: dict[str, type[Scheduler]] = {"asha": ASHA, "median": MedianStopping, "pbt": PBT}
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a text, which spaces separate. Spaces in quotes and in brackets separate nothing.
+
+    >>> words_of("name='a b' widths=[8, 16] lr=0.1")
+    ["name='a b'", 'widths=[8, 16]', 'lr=0.1']
+    """
+    return _WORD.findall(text)
 
 
 def assignments(words: Iterable[str], namespace: Namespace | None) -> dict[str, Any]:
@@ -187,7 +198,7 @@ def find_scheduler(text: str, namespace: Namespace | None) -> Any:
     Raises:
         UsageError: The scheduler or one of its options is unknown.
     """
-    name, *words = text.split()
+    name, *words = words_of(text)
     if namespace is not None and name in namespace and not words:
         return namespace[name]
     options = assignments(words, namespace)
@@ -211,7 +222,7 @@ def find_search(text: str, namespace: Namespace | None) -> Any:
     Raises:
         UsageError: The sampler or one of its options is unknown, or Optuna is not installed.
     """
-    name, *words = text.split()
+    name, *words = words_of(text)
     if namespace is not None and name in namespace and not words:
         return namespace[name]
     return OptunaSampler(name, **assignments(words, namespace))

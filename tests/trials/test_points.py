@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import nbckpt
+from nbckpt.commands.values import find_scheduler, words_of
 from nbckpt.errors import UsageError
 from nbckpt.trials.model.points import drawn
 
@@ -16,6 +17,26 @@ SPACE = {
     "opt": {"kind": nbckpt.grid_search(["sgd", "adam"])},
     "epochs": 3,
 }
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("lr=0.1 width=8", ["lr=0.1", "width=8"]),
+        ("name='a b' lr=1", ["name='a b'", "lr=1"]),
+        ('name="it\'s b=2" lr=1', ['name="it\'s b=2"', "lr=1"]),
+        ("widths=[8, 16] opt={'a': 1, 'b': 2} lr=uniform(0, 1)", None),
+        ("  lr=1   width=8 ", ["lr=1", "width=8"]),
+        ("name='a b", ["name='a", "b"]),
+    ],
+)
+def test_spaces_in_quotes_and_brackets_separate_no_words(text: str, words: list[str] | None) -> None:
+    assert words_of(text) == (words or ["widths=[8, 16]", "opt={'a': 1, 'b': 2}", "lr=uniform(0, 1)"])
+
+
+def test_a_scheduler_s_option_may_have_spaces() -> None:
+    made = find_scheduler("pbt interval=5 mutations={'lr': [0.1, 1], 'name': ['a b', 'c']}", None)
+    assert made.mutations["name"].values == ("a b", "c")
 
 
 def test_a_point_gives_values_and_the_others_are_drawn() -> None:
