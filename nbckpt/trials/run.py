@@ -259,6 +259,7 @@ def _prepare(runner: Runner, spec: Spec, resume: Resume, origin: Origin | None, 
     while runner.pool.workers:  # a cell that runs again ends its former run
         runner.pause()
         runner.wait()
+    runner.settle()
     before = runner.spec
     seed = before.seed if keep_seed else spec.seed
     if origin is not None:

@@ -19,6 +19,7 @@ from nbckpt.trials.engine.control import ControlRequest, Owner
 from nbckpt.trials.engine.guarded import SafeScheduler, SafeSearch
 from nbckpt.trials.engine.open_attempt import OpenAttempt
 from nbckpt.trials.engine.run_settings import RunSettings
+from nbckpt.trials.engine.settling import settle
 from nbckpt.trials.engine.trial_source import TrialSource
 from nbckpt.trials.engine.upload import callbacks_of
 from nbckpt.trials.executors import Executor, open_executor
@@ -268,11 +269,17 @@ class Runner(TrialSource):
         if not name and len(self.trials) < self.spec.num_samples:  # a search that the spec keeps goes on
             self._load(trust=trust)
             self._search = self._find_search()
+        self.settle()
         trials = self.resumable(name, errored=errored)
         self._load(trust=trust)
         if trust:
             trust_trials(self.folder, trials)
         self.launch(experiment, trials, alone=bool(name))
+
+    def settle(self) -> None:
+        """Let decisions of a dead kernel take effect. The caller has claimed the experiment."""
+        if not (self.pool.workers or self.is_tracked):
+            settle(list(self.trials.values()))
 
     def _load(self, *, trust: bool) -> None:
         """Load the parts of the spec that are code, unless they are here. See `Experiment.resume`."""

@@ -21,6 +21,8 @@ from nbckpt.trials.model.state import Status, TrialState
 _MOST_PREVIEWS = 200
 _START = b'"start"'
 _CHUNK = 1 << 20
+_MOVES = ("result", "start", "pause", "end", "error", "queue")
+"""The events after which a decision has taken effect, or no longer counts."""
 
 
 def read_into(state: TrialState) -> None:
@@ -144,6 +146,18 @@ def iterations_of_rungs(folder: Path) -> list[int]:
         elif "value" in event and (rung := event.get("rung")) is not None:
             of_rung.setdefault(rung, iteration)  # the first counts: see docs/decisions/0105
     return sorted(of_rung.values())
+
+
+def last_decision(folder: Path) -> Event | None:
+    """Return the scheduler's decision that nothing followed in a journal; None if something did.
+
+    Raises:
+        StoreError: The journal cannot be read.
+    """
+    last: Event | None = None
+    for event in _events(folder, "decision", *_MOVES):
+        last = event if event["event"] == "decision" else None
+    return last
 
 
 def _events(folder: Path, *kinds: str, containing: bytes = b"") -> Iterator[Event]:

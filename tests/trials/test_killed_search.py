@@ -1,0 +1,169 @@
+"""A kernel that dies during a search: rungs, decisions and counts go on as if it had lived."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+from trials.conftest import forget
+
+import nbckpt
+from late import library
+from nbckpt.trials import ASHA, Catalog, Experiment, Trial
+from nbckpt.trials.engine.experiment import _live
+from nbckpt.trials.model.journal import Damage, Journal, read
+from nbckpt.trials.model.trial import rungs_of
+
+SECONDS = 60
+KILLS = 3
+ASHAS = {
+    "promote": {"max_t": 9},
+    "stop": {"max_t": 9, "rule": "stop"},
+}
+
+
+def train(config: dict[str, Any]) -> None:
+    checkpoint = nbckpt.get_checkpoint()
+    start = checkpoint.to_dict()["step"] if checkpoint else 0
+    for step in range(start + 1, 100):
+        saved = {"step": step} if nbckpt.should_checkpoint() else None
+        nbckpt.report(loss=config["x"] + 1 / step, checkpoint=saved)
+
+
+def search(folder: Path, rule: str, **options: Any) -> Experiment:
+    options = {"executor": "inline", "name": "e", "metric": "loss", "mode": "min", "folder": folder} | options
+    space = {"x": nbckpt.grid_search([3, 1, 2, 0, 4])}
+    made = nbckpt.run(train, space, scheduler=ASHA(**ASHAS[rule]), **options)
+    assert made.wait(SECONDS)
+    return made
+
+
+def told(experiment: Experiment) -> list[Any]:
+    """Return what must not depend on a death: the state of each trial, its rungs and its results."""
+    return [
+        (trial.id, trial.status, trial.rungs, trial.stopped_early, steps_of(trial))
+        for trial in experiment.trials
+    ]
+
+
+def steps_of(trial: Trial) -> list[int]:
+    return [result["training_iteration"] for result in trial.results]
+
+
+def lacks_a_decision(folder: Path) -> bool:
+    """Return whether the death was after a checkpoint was written and before the decision on its report."""
+    events = [event for event in read(folder / "events.jsonl") if not isinstance(event, Damage)]
+    last = events[-1] if events else {"event": ""}
+    at = last["result"]["training_iteration"] if last["event"] == "result" else -1
+    return last["event"] == "checkpoint" or (folder / f"checkpoint_{at:06}").is_dir()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", ASHAS)
+def test_a_death_at_any_event_changes_nothing(
+    rule: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copies: list[Path] = []
+    append = Journal.append
+
+    def copying(journal: Journal, event: Any, **how: Any) -> None:
+        copies.append(shutil.copytree(tmp_path / "first", tmp_path / f"copy{len(copies)}"))
+        append(journal, event, **how)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "append", copying)
+        experiment = search(tmp_path / "first", rule)
+    whole = told(experiment)
+    forget(experiment)
+    rungs, exact = [row[2].keys() for row in whole], 0
+    assert len(copies) > 30
+    for copy in copies:
+        _live.clear()
+        late = any(map(lacks_a_decision, (copy / "e").glob("t*")))
+        again = search(copy, rule)
+        if late:  # the scheduler decides at the next report
+            assert [trial.rungs.keys() for trial in again.trials] == rungs
+            more = [trial.iteration - row[-1][-1] for trial, row in zip(again.trials, whole, strict=True)]
+            assert set(more) <= {0, 1}, copy
+            assert all(steps_of(trial) == [*range(1, trial.iteration + 1)] for trial in again.trials)
+        else:
+            assert told(again) == whole, copy
+            exact += 1
+        forget(again)
+        shutil.rmtree(copy)
+    assert exact > len(copies) // 2
+
+
+KERNEL = textwrap.dedent(
+    """
+    import sys
+    import nbckpt
+    from nbckpt.trials import ASHA
+
+    def train(config):
+        checkpoint = nbckpt.get_checkpoint()
+        start = checkpoint.to_dict()["step"] if checkpoint else 0
+        for step in range(start + 1, 100):
+            saved = {"step": step} if nbckpt.should_checkpoint() else None
+            nbckpt.report(loss=config["x"] + 1 / step, checkpoint=saved)
+            sys.stdout.write("report\\\\n")
+            sys.stdout.flush()
+
+    experiment = nbckpt.run(
+        train, {"x": nbckpt.uniform(0, 9)}, num_samples=12, search=sys.argv[1] or None, seed=1, name="e",
+        metric="loss", mode="min", scheduler=ASHA(max_t=27), max_concurrent=2,
+    )
+    experiment.wait()
+    """
+)
+
+
+def killed_after(store: Path, search: str, lines: int) -> None:
+    """Run a kernel, and kill it after so many reports returned."""
+    environment = os.environ | {"NBCKPT_STORE": str(store)}
+    with subprocess.Popen(
+        [sys.executable, "-c", KERNEL, search], env=environment, stdout=subprocess.PIPE, text=True
+    ) as kernel:
+        assert kernel.stdout is not None
+        for _ in zip(kernel.stdout, range(lines), strict=False):
+            pass
+        kernel.send_signal(signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)
+        kernel.stdout.read()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("search", ["", "random", "tpe"])
+def test_killed_kernels_leave_a_search_that_goes_on(search: str, tmp_path: Path) -> None:
+    if search:
+        library("optuna", reason="samplers")
+    draw = random.Random(search)
+    for _ in range(KILLS):
+        killed_after(tmp_path, search, draw.randrange(1, 9))
+    before = {trial.id: trial.rungs for trial in Catalog(tmp_path / "experiments").open("e").trials}
+    killed_after(tmp_path, search, 10_000)  # this one ends by itself
+    _live.clear()
+    experiment = Catalog(tmp_path / "experiments").open("e")
+    assert len(experiment.trials) == 12
+    assert len({trial.config["x"] for trial in experiment.trials}) == 12
+    for trial in experiment.trials:
+        assert trial.rungs.items() >= before.get(trial.id, {}).items()
+        assert [result["training_iteration"] for result in trial.results] == [*range(1, trial.iteration + 1)]
+        promoted = [event["rung"] for event in read(trial.folder / "events.jsonl") if is_promotion(event)]
+        assert promoted == sorted(set(promoted))
+        beyond = trial.iteration - 3 ** (rungs_of(trial) - 1)
+        assert 0 <= beyond <= KILLS or trial.iteration == 27  # a kill before a decision costs one report
+    ranked = sorted(experiment.trials, key=lambda trial: trial.rungs[0])
+    assert all(1 in trial.rungs for trial in ranked[:4])
+    assert max(trial.iteration for trial in experiment.trials) == 27
+
+
+def is_promotion(event: Any) -> bool:
+    return bool(event["event"] == "decision" and event["do"] == "promote")
