@@ -47,6 +47,8 @@ def _copy(source: CheckpointFolder, record: Record, stage: Path) -> None:
         try:
             shutil.copy(file, copied)
         except (FileNotFoundError, IsADirectoryError, NotADirectoryError, shutil.SpecialFileError):
-            raise CorruptError(f"{path!r} of {record.name} in {source.folder} is gone") from None
+            raise CorruptError(
+                f"{path!r} of {record.name} in {source.folder} is not what was saved: it is gone"
+            ) from None
     for path in record.folders:
         (stage / path).mkdir(parents=True, exist_ok=True)
