@@ -191,8 +191,7 @@ class Attempt:
             return False
         if state.checkpoint != self._origin.name:
             self._recorder.saved(self._origin)
-        if state.scheduling.at < state.iteration:
-            self._recorder.decided(decision)
+        self._recorder.decided(decision)
         self._verdict = Verdict(hold=decision) if decision.do == "pause" else following(decision)
         return self._verdict is not GOES_ON
 

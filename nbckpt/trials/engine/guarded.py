@@ -140,29 +140,22 @@ class SafeScheduler(Guarded):
         return self.source is not None and bool(self.source.takes_turns)
 
     def missed(self, trial: Trial, saved: Record | None) -> Decision | None:
-        """Return what it decides on the last result of a trial, if a crash came before that took effect.
+        """Return what it decides on the last result of a trial, if a crash came before its decision.
 
         None if a crash did not interrupt the trial, or if the trial restarts before that result: then the
-        result comes again.
+        result comes again. `settle` has let take effect what was decided.
 
         Args:
             trial: The trial, which is about to start.
             saved: The checkpoint that it starts from.
         """
-        state, last = state_of(trial), state_of(trial).scheduling
-        is_next = saved is not None and saved.iteration == state.iteration
+        state = state_of(trial)
+        is_next = saved is not None and saved.iteration == state.iteration > state.scheduling.at
         was_interrupted = trial.id in self.interrupted
         self.interrupted.discard(trial.id)
         if not (was_interrupted and self.open and is_next):
             return None
-        if last.at < state.iteration:
-            return self.reported(trial)
-        rung = rungs_of(trial) - 1 if last.rungs else None
-        if last.do == "pause":
-            return Decision("pause", last.reason, rung, last.value)
-        if last.do in {"stop", "end"}:
-            return Decision("stop" if last.do == "stop" else "end", last.reason, rung, last.value)
-        return None
+        return self.reported(trial)
 
     def unsaved(self, trial: Trial, decision: Decision) -> Decision:
         """See `Scheduler.unsaved`."""
