@@ -71,9 +71,9 @@ def run(
         config: The configuration: Python literals, names of variables, or ranges such as lr=uniform(0, 1).
         grid: Try each of these values, combined with those of every other grid; repeat for several.
         samples: Try the whole grid N times.
-        executor: thread, process, ray or inline.
-        gpus: Give each trial N GPUs of its own, with process or ray. A trial waits until they are free.
-        cpus: Give each trial N processors, with process or ray.
+        executor: thread, process, ray, inline or slurm; with options "slurm partition=gpu timeout_min=60".
+        gpus: Give each trial N GPUs of its own, with process, ray or slurm. It waits until they are free.
+        cpus: Give each trial N processors, with process, ray or slurm.
         name: The experiment's name.
         stop: End a trial when this metric reaches this value, or after N seconds; repeat for several.
         concurrent: Run at most N trials at the same time.

@@ -107,10 +107,11 @@ def run(
         checkpoint_every: After how many results a Trainable is saved, or the states of a function that
             reported no checkpoint itself.
         callbacks: Objects that follow the experiment, of subclasses of `nbckpt.trials.Callback`.
-        executor: `thread`, `process`, `ray`, `inline`, or an `Executor` object of yours. To resume the
+        executor: `thread`, `process`, `ray`, `inline`, `slurm partition=gpu timeout_min=60` with any options
+            of Slurm, an executor that a package registers, or an `Executor` object of yours. To resume the
             experiment in a new kernel, pass such an object again.
-        gpus: How many GPUs each trial has for itself, with the executors `process` and `ray`. A process sees
-            only its own. All your kernels on a machine share its GPUs; a trial waits until enough are free.
+        gpus: How many GPUs each trial has for itself, with the executors `process`, `ray` and `slurm`. A
+            process sees only its own. All your kernels on a machine share its GPUs; a trial waits for them.
         cpus: How many processors each trial has, with the same executors. A process starts no more threads
             in the libraries that can be told.
         resources_per_trial: The resources of each trial by Ray's names: `{"CPU": 1, "GPU": 0.5}`. With Ray

@@ -256,7 +256,7 @@ def test_processors_are_counted_within_one_pool(monkeypatch: pytest.MonkeyPatch)
             {"gpus": 1, "resources_per_trial": {"GPU": 1}},
             "gpus and 'GPU' in resources_per_trial mean the same",
         ),
-        ({"gpus": 1, "executor": "thread"}, "go with executor='process' or 'ray', not 'thread'"),
+        ({"gpus": 1, "executor": "thread"}, "go with executor='process', 'ray' or 'slurm', not 'thread'"),
         ({"cpus": 1, "executor": "inline"}, "not 'inline': leave them out"),
         ({"cpus": 1, "executor": ThreadExecutor()}, "not 'thread': leave them out"),
     ],

@@ -609,7 +609,7 @@ def test_the_checkpoint_of_a_retry_is_kept_while_the_trial_runs() -> None:
         ({"stop": "soon"}, "stop='soon' is not a condition"),
         ({"stop": {"loss": "low"}}, r"stop\['loss'\]"),
         ({"name": "../evil"}, "cannot name an experiment"),
-        ({"resources_per_trial": {"CPU": 1}}, "go with executor='process' or 'ray', not 'thread'"),
+        ({"resources_per_trial": {"CPU": 1}}, "go with executor='process', 'ray' or 'slurm', not 'thread'"),
         ({"resume": "must"}, "needs the name"),
         ({"callbacks": ["mlflow"]}, "'mlflow' is not a callback: give a list of objects"),
         ({"callbacks": "mlflow"}, "'mlflow' is not a callback"),

@@ -17,7 +17,7 @@ from nbckpt.trials.engine.run_settings import RunSettings
 from nbckpt.trials.engine.system import SystemSampler
 from nbckpt.trials.engine.takeover import take_over
 from nbckpt.trials.engine.verdict import DONE, GOES_ON, Verdict, following, settled, verdict_on
-from nbckpt.trials.executors import Job, Worker, WorkerEndedError
+from nbckpt.trials.executors import Job, Worker, WorkerEndedError, WorkerTimeUpError
 from nbckpt.trials.executors.output import Speaker, listener, speaker, teeing
 from nbckpt.trials.model.decision import Decision
 from nbckpt.trials.model.log import Log
@@ -55,7 +55,7 @@ class Attempt:
         self._worker: Worker | None = None
         self._origin: Record | None = None
         self._verdict, self._is_judged = GOES_ON, settings.judges
-        self._warning = ""
+        self._warning, self._began_with = "", state_of(trial).checkpoint
         self._expects_decision = False
         self._saves_itself = settings.trainable.tells_when_to_save()
         self._saved_at = 0
@@ -105,7 +105,27 @@ class Attempt:
             except WorkerEndedError as error:  # such as a process that the kernel ends when it shuts down
                 self.signal = self.signal or "pause"
                 self._warn(error)
+            except WorkerTimeUpError as error:
+                if self._continues(error):
+                    return
             self._finish()
+
+    def _continues(self, error: WorkerTimeUpError) -> bool:
+        """Let the trial wait for another worker, unless a user asked it to pause or to stop.
+
+        Raises:
+            TrialError: Another worker would only repeat what this one did.
+        """
+        if self.signal:
+            return False
+        if self._state.checkpoint == self._began_with:
+            raise TrialError(
+                f"{error}, and the trial saved no checkpoint in that time: report checkpoints more often, or "
+                "give it more time"
+            ) from error
+        self._recorder.pause(str(error))
+        self._recorder.queue()
+        return True
 
     @contextmanager
     def _recorded(self) -> Iterator[None]:
@@ -181,6 +201,7 @@ class Attempt:
         self._checkpoints.sweep()
         if self._state.scheduling.takeover is not None:
             take_over(self._recorder, self._checkpoints)
+        self._began_with = self._state.checkpoint
         self._origin, notes = self._checkpoints.newest_whole(self._state.checkpoint or "")
         return notes
 
@@ -219,6 +240,7 @@ class Attempt:
             settings.sync,
             self._warn,
             settings.resources,
+            self.ask_for_checkpoint,
         )
         self._worker = worker = settings.executor.start(job)
         self._state.note = note

@@ -1,12 +1,22 @@
-"""Executors: kernel threads, processes, a Ray cluster; and inline, if threads cannot start."""
+"""Executors: kernel threads, processes, a Ray or a Slurm cluster; and inline, if threads cannot start."""
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping
+from typing import Any
 
 from nbckpt.errors import UsageError
-from nbckpt.trials.executors.base import Executor, Job, Worker, WorkerEndedError, WorkerLostError
+from nbckpt.trials.executors.base import (
+    Executor,
+    Job,
+    Worker,
+    WorkerEndedError,
+    WorkerLostError,
+    WorkerTimeUpError,
+)
 from nbckpt.trials.executors.local import InlineExecutor, ThreadExecutor
+from nbckpt.trials.executors.others import open_other
 
 __all__ = [
     "NAMES",
@@ -17,11 +27,12 @@ __all__ = [
     "Worker",
     "WorkerEndedError",
     "WorkerLostError",
+    "WorkerTimeUpError",
     "most_at_once",
     "open_executor",
 ]
 
-NAMES = ("thread", "process", "ray", "inline")
+NAMES = ("thread", "process", "ray", "slurm", "inline")
 
 
 def open_executor(executor: str | Executor, resources: Mapping[str, float]) -> Executor:
@@ -34,8 +45,8 @@ def open_executor(executor: str | Executor, resources: Mapping[str, float]) -> E
     opened = _open(executor, resources)
     if resources and not opened.reserves:
         raise UsageError(
-            f"gpus, cpus and resources_per_trial go with executor='process' or 'ray', not {opened.name!r}: "
-            "leave them out, or use one of these"
+            "gpus, cpus and resources_per_trial go with executor='process', 'ray' or 'slurm', not "
+            f"{opened.name!r}: leave them out, or use one of these"
         )
     opened.check(resources)
     return opened
@@ -53,11 +64,16 @@ def most_at_once(executor: str | Executor, resources: Mapping[str, float]) -> in
 def _open(executor: str | Executor, resources: Mapping[str, float]) -> Executor:
     if isinstance(executor, Executor):
         return executor
-    if executor not in NAMES:
-        raise UsageError(
-            f"there is no executor {executor!r}: there are {', '.join(NAMES)}. "
-            "Pass an executor of your own as an object: nbckpt.run(…, executor=MyExecutor())"
-        )
+    name, *words = executor.split() or [""]
+    options = dict(map(_option, words))
+    if name == "slurm":
+        from nbckpt.trials.executors.slurm import SlurmExecutor
+
+        return SlurmExecutor(**options)
+    if name not in NAMES:
+        return open_other(name, options)
+    if words:
+        raise UsageError(f"the executor {name} takes no options: leave out {' '.join(words)!r}")
     if executor == "process":
         from nbckpt.trials.executors.process import ProcessExecutor
 
@@ -67,3 +83,16 @@ def _open(executor: str | Executor, resources: Mapping[str, float]) -> Executor:
 
         return RayExecutor(resources)
     return ThreadExecutor() if executor == "thread" else InlineExecutor()
+
+
+def _option(word: str) -> tuple[str, Any]:
+    """Return the name and the value of an option `k=v`. A value that is not a Python literal is a text."""
+    name, equals, text = word.partition("=")
+    if not (equals and name.isidentifier()):
+        raise UsageError(
+            f"{word!r} is not an option of an executor. Write NAME=VALUE, for example partition=gpu"
+        )
+    try:
+        return name, ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return name, text

@@ -30,6 +30,10 @@ class WorkerEndedError(WorkerLostError):
     """The worker was asked to end, as a kernel asks its processes when it shuts down. Not a failure."""
 
 
+class WorkerTimeUpError(WorkerLostError):
+    """The worker's time or its place is taken. The trial goes on in another worker. Not a failure."""
+
+
 @dataclass(frozen=True)
 class Job:
     """The job of a worker: the trial to run.
@@ -44,6 +48,7 @@ class Job:
         sync: Whether, how often and where to sync the files that a trial on another machine writes beside
             its checkpoints.
         warns: Takes problems outside the trial.
+        leaves: Called when the worker will be lost soon: the next result is to come with a checkpoint.
         resources: The resources that the trial needs: `CPU`, `GPU` and those that the executor knows.
     """
 
@@ -56,6 +61,7 @@ class Job:
     sync: SyncConfig = field(default_factory=SyncConfig)
     warns: Callable[[Exception], None] = lambda _: None
     resources: Mapping[str, float] = field(default_factory=dict)
+    leaves: Callable[[], None] = lambda: None
 
 
 class Worker(ABC):

@@ -1,0 +1,303 @@
+"""Trials as jobs of Slurm: with submitit's local jobs, and on a real Slurm where `sbatch` is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import pytest
+
+import nbckpt
+from nbckpt.errors import UsageError
+from nbckpt.trials import Experiment, Status, Trial
+from nbckpt.trials.executors import open_executor, slurm_queue
+from nbckpt.trials.executors.mailbox import ANSWER, REQUEST, Mailbox
+from nbckpt.trials.executors.slurm import SlurmExecutor
+from nbckpt.trials.executors.slurm_queue import Queue
+
+if find_spec("submitit") is None:
+    pytest.skip("needs submitit", allow_module_level=True)
+
+pytestmark = pytest.mark.slow  # each job starts two interpreters
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # as the functions of a notebook
+
+LOCAL = "slurm cluster=local timeout_min=5"
+SECONDS = 120
+
+
+@pytest.fixture(autouse=True)
+def nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store. It is in place of the cluster of Ray, which the other tests of this folder have."""
+    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
+
+
+def answers() -> bool:
+    """Whether this machine has a Slurm whose controller answers."""
+    if shutil.which("sbatch") is None:
+        return False
+    return subprocess.run(["sinfo", "-h"], capture_output=True, timeout=60).returncode == 0
+
+
+@pytest.fixture(params=["local", "slurm"])
+def executor(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A text that names an executor; each job sees the disk of the kernel."""
+    if request.param == "slurm" and not answers():
+        pytest.skip("needs sbatch, and a controller that answers")
+    folder = tmp_path
+    if request.param == "slurm" and (shared := os.environ.get("NBCKPT_SLURM_FOLDER")):
+        folder = Path(shared) / tmp_path.name
+    monkeypatch.setenv("NBCKPT_STORE", str(folder / "store"))
+    return LOCAL if request.param == "local" else "slurm timeout_min=5"
+
+
+class Hook(nbckpt.trials.Callback):
+    """Calls a function with each result, and keeps the errors."""
+
+    def __init__(self, function: Callable[[Trial, Mapping[str, Any]], object] = lambda *_: None) -> None:
+        self.function = function
+        self.errors: list[BaseException] = []
+
+    def on_trial_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
+        self.function(trial, result)
+
+    def on_trial_error(self, trial: Trial, error: BaseException) -> None:
+        self.errors.append(error)
+
+    def __reduce__(self) -> Any:
+        return Hook, ()
+
+
+def count(config: dict[str, Any]) -> None:
+    """Report 0 to 5 with a checkpoint after each second; hang after one of them in the first job."""
+    checkpoint = nbckpt.get_checkpoint()
+    start = checkpoint.to_dict()["i"] if checkpoint else 0
+    print("begins at", start)
+    for i in range(start, 6):
+        nbckpt.report(i=i, start=start, pid=os.getpid(), checkpoint={"i": i + 1} if i % 2 else None)
+        if i == config.get("hangs_at") and not start:
+            threading.Event().wait()
+
+
+def offers(config: dict[str, Any]) -> None:
+    """Report with a checkpoint when one is asked for. The first job reports until then."""
+    checkpoint = nbckpt.get_checkpoint()
+    start = checkpoint.to_dict()["i"] if checkpoint else 0
+    i = start
+    while i < start + 3 or not start:
+        i += 1
+        asked = nbckpt.should_checkpoint()
+        nbckpt.report(i=i, start=start, pid=os.getpid(), checkpoint={"i": i} if asked else None)
+
+
+def run(function: Any, executor: str, config: Any = None, **options: Any) -> Experiment:
+    experiment = nbckpt.run(function, config or {}, executor=executor, name="e", **options)
+    assert experiment.wait(SECONDS)
+    return experiment
+
+
+def told(trial: Trial, name: str = "i") -> list[Any]:
+    return [result[name] for result in trial.results]
+
+
+def test_trials_of_a_grid_run_as_jobs(executor: str) -> None:
+    experiment = run(count, executor, {"x": nbckpt.grid_search([1, 2])})
+    assert [(trial.status, trial.error) for trial in experiment.trials] == [(Status.TERMINATED, "")] * 2
+    assert [told(trial) for trial in experiment.trials] == [[0, 1, 2, 3, 4, 5]] * 2
+    assert [trial.log() for trial in experiment.trials] == [["begins at 0"]] * 2
+    assert len({trial.results[0]["pid"] for trial in experiment.trials} | {os.getpid()}) == 3
+    assert [path.name for path in (experiment.folder / "slurm").iterdir()] == ["logs"]
+
+
+def test_a_paused_trial_holds_no_job_and_resumes(executor: str) -> None:
+    hook = Hook(lambda trial, result: experiment.pause() if result["i"] == 3 else None)
+    experiment = nbckpt.run(count, executor=executor, callbacks=[hook], name="e")
+    assert experiment.wait(SECONDS)
+    (trial,) = experiment.trials
+    assert (trial.status, trial.iteration) == (Status.PAUSED, 4)
+    experiment.resume()
+    assert experiment.wait(SECONDS)
+    assert (told(trial), told(trial, "start")) == ([0, 1, 2, 3, 4, 5], [0] * 4 + [4] * 2)
+
+
+def test_the_functions_exception_is_the_cause(executor: str) -> None:
+    def fails(config: dict[str, Any]) -> None:
+        raise ArithmeticError("too bad")
+
+    (trial,) = run(fails, executor).trials
+    assert (trial.status, trial.error) == (Status.ERROR, "ArithmeticError: too bad")
+    assert "in fails" in trial.traceback
+
+
+def test_a_job_that_dies_fails_its_trial_and_is_retried(tmp_path: Path) -> None:
+    def fatal(config: dict[str, Any]) -> None:
+        start = nbckpt.get_checkpoint()
+        nbckpt.report(i=1, checkpoint={"i": 1})
+        if start is None:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    hook = Hook()
+    (trial,) = run(fatal, LOCAL, max_failures=1, callbacks=[hook]).trials
+    assert (trial.status, trial.failures) == (Status.TERMINATED, 1)
+    assert "Slurm job" in str(hook.errors[0])
+
+
+def test_a_cancelled_job_pauses_its_trial_which_resumes(executor: str) -> None:
+    def cancel(trial: Trial, result: Mapping[str, Any]) -> None:
+        if result["i"] == 3 and not result["start"]:
+            attempt = experiment._internals.pool.running[trial.id]  # type: ignore[attr-defined]
+            attempt._worker._handle.cancel()
+
+    experiment = nbckpt.run(count, {"hangs_at": 3}, executor=executor, name="e", callbacks=[Hook(cancel)])
+    assert experiment.wait(SECONDS)
+    (trial,) = experiment.trials
+    assert trial.status == Status.PAUSED
+    assert "was cancelled" in trial.note
+    experiment.resume()
+    assert experiment.wait(SECONDS)
+    assert (trial.status, told(trial)) == (Status.TERMINATED, [0, 1, 2, 3, 4, 5])
+    assert trial.failures == 0
+
+
+def test_a_trial_goes_on_in_another_job_at_the_time_limit() -> None:
+    """Near the limit Slurm sends a signal, and the trial saves a checkpoint with its next result."""
+    signalled: list[int] = []
+
+    def limit(trial: Trial, result: Mapping[str, Any]) -> None:
+        if result["i"] == 2 and not signalled:
+            signalled.append(result["pid"])
+            os.kill(result["pid"], signal.SIGUSR2)
+
+    (trial,) = run(offers, LOCAL, callbacks=[Hook(limit)]).trials
+    assert (trial.status, trial.failures) == (Status.TERMINATED, 0)
+    at = told(trial, "start")[-1]
+    assert told(trial) == list(range(1, at + 4))
+    assert told(trial, "start") == [0] * at + [at] * 3
+    assert len(set(told(trial, "pid"))) == 2
+
+
+def test_a_trial_without_progress_does_not_go_on_for_ever() -> None:
+    experiment = nbckpt.run(count, {"hangs_at": 0}, executor=LOCAL, name="e", callbacks=[Hook(taken)])
+    assert experiment.wait(SECONDS)
+    (trial,) = experiment.trials
+    assert trial.status == Status.ERROR
+    assert "saved no checkpoint in that time" in trial.error
+
+
+def taken(trial: Trial, result: Mapping[str, Any]) -> None:
+    """Do what a job does that Slurm starts a second time."""
+    (mailbox,) = trial.folder.parent.glob("slurm/t0-*")
+    Mailbox.of_job(mailbox).send(b"R")
+
+
+def test_a_job_of_a_lost_kernel_ends(tmp_path: Path) -> None:
+    experiment = nbckpt.run(count, {"hangs_at": 0}, executor=LOCAL, name="e", callbacks=[Hook(lost)])
+    assert experiment.wait(SECONDS)
+    (trial,) = experiment.trials
+    assert trial.status in {Status.ERROR, Status.PAUSED}  # its job is gone
+
+
+def lost(trial: Trial, result: Mapping[str, Any]) -> None:
+    """Remove the mailbox, as the next kernel does."""
+    (mailbox,) = trial.folder.parent.glob("slurm/t0-*")
+    shutil.rmtree(mailbox)
+
+
+def test_jobs_that_start_together_are_one_array(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+    usual = slurm_queue.Submitter._submit
+    monkeypatch.setattr(slurm_queue, "WINDOW_S", 3)
+    monkeypatch.setattr(
+        slurm_queue.Submitter,
+        "_submit",
+        lambda self, batch, *rest: (sizes.append(len(batch)), usual(self, batch, *rest))[1],
+    )
+    run(count, LOCAL, {"x": nbckpt.grid_search([1, 2, 3])})
+    assert sizes == [3]
+
+
+def test_parameters_of_jobs_are_those_of_slurm() -> None:
+    executor = SlurmExecutor(partition="gpu", timeout_min=60, slurm_qos="low", mem_gb=4)
+    assert executor._parameters({"GPU": 2, "CPU": 4}, "grid") == {
+        "slurm_job_name": "grid",
+        "slurm_additional_parameters": {"no-requeue": True},
+        "gpus_per_node": 2,
+        "cpus_per_task": 4,
+        "slurm_partition": "gpu",
+        "timeout_min": 60,
+        "slurm_qos": "low",
+        "mem_gb": 4,
+    }
+    assert executor.name == "slurm partition=gpu timeout_min=60 slurm_qos=low mem_gb=4"
+
+
+@pytest.mark.parametrize(
+    ("text", "resources", "message"),
+    [
+        ("slurm cluster=local no_such=1 nodes=2", {}, "executor='slurm' with"),
+        ("slurm cluster=local", {"GPU": 0.5}, "gpus=0.5"),
+        ("slurm partition", {}, "'partition' is not an option"),
+        ("thread partition=gpu", {}, "the executor thread takes no options"),
+    ],
+)
+def test_wrong_options_are_refused(text: str, resources: dict[str, float], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        open_executor(text, resources)
+
+
+def test_a_missing_slurm_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(UsageError, match="there is no Slurm on this machine"):
+        open_executor("slurm", {})
+    monkeypatch.setitem(sys.modules, "submitit", None)
+    with pytest.raises(UsageError, match=r"pip install 'nbckpt\[slurm\]'"):
+        open_executor("slurm", {})
+
+
+def test_a_message_comes_once_and_whole(tmp_path: Path) -> None:
+    kernel = Mailbox.of_kernel(tmp_path / "box")
+    job = Mailbox.of_job(tmp_path / "box")
+    assert not job.was_used
+    kernel.send(REQUEST, b"a" * 100_000)
+    kernel.send(REQUEST)
+    whole = (tmp_path / "box" / "to_job").read_bytes()
+    (tmp_path / "box" / "to_job").write_bytes(whole[:50_000])
+    assert job.receive() == []
+    (tmp_path / "box" / "to_job").write_bytes(whole[:-3])
+    assert job.receive() == [(REQUEST, b"a" * 100_000)]
+    (tmp_path / "box" / "to_job").write_bytes(whole)
+    assert [job.receive(), job.receive()] == [[(REQUEST, b"")], []]
+    job.send(ANSWER, b"b")
+    assert job.was_used
+    assert (kernel.receive(), job.sent_to_me()) == ([(ANSWER, b"b")], len(whole))
+    shutil.rmtree(tmp_path / "box")
+    assert job.sent_to_me() == -1
+
+
+class SlurmJob:
+    """A job of Slurm, as the queue knows it."""
+
+    job_id = "7_1"
+
+
+def test_one_question_answers_for_all_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program, asked = tmp_path / "squeue", tmp_path / "asked"
+    program.write_text(f'#!/bin/sh\necho x >> {asked}\necho "7_1|PENDING|Resources"\necho "8|RUNNING|None"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    queue = Queue(period_s=1000)
+    assert [queue.state(SlurmJob(), 0) for _ in range(3)] == [("PENDING", "Resources")] * 3
+    assert asked.read_text() == "x\n"
+    program.write_text("#!/bin/sh\nexit 1\n")
+    assert Queue().state(SlurmJob(), -1000) == ("", "")
+    program.write_text("#!/bin/sh\n")
+    assert Queue(period_s=0).state(SlurmJob(), -1000) == ("GONE", "")
