@@ -120,7 +120,7 @@ class WidgetPanel:
 
 
 @dataclass(frozen=True, repr=False)
-class WithBest(Result):
+class WithBest(Result):  # see docs/decisions/0113
     """A table of trials whose headline names the best trial.
 
     Attributes:
