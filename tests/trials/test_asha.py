@@ -437,6 +437,26 @@ def test_a_full_disk_at_a_promotion_fails_only_that_trial(monkeypatch: pytest.Mo
     assert experiment.notes == []  # no worker ended for that
 
 
+def test_a_resume_that_meets_a_full_disk_leaves_the_trial_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = search()
+    append = Journal.append
+
+    def full(self: Journal, event: Any, *, durable: bool = False) -> None:
+        if event.get("do") == "promote":
+            raise StoreError("No space left on device")
+        append(self, event, durable=durable)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "append", full)
+        with pytest.raises(StoreError, match="No space left"):
+            experiment.resume("t5")
+    assert is_held(experiment.trial("t5"))
+    assert "t5" in experiment._runner._scheduler.held
+    experiment.resume("t5")
+    assert experiment.wait(SECONDS)
+    assert experiment.trial("t5").iteration > 1
+
+
 def test_a_stop_without_a_reason_ends_the_trial() -> None:
     class Stops(Halves):
         def reported(self, trial: Trial) -> Decision | None:

@@ -174,11 +174,16 @@ class SafeScheduler(Guarded):
         Raises:
             StoreError: The disk failed.
         """
-        self.held.pop(trial.id, None)
+        was_held = self.held.pop(trial.id, None)  # first: then no worker lets it go on beside this
         rungs = rungs_of(trial)
         overrules = is_held(trial) or rungs > state_of(trial).scheduling.promoted
         if trial.status == Status.PAUSED and overrules:
-            recorder.decided(Decision("promote", "resumed by the user", rungs - 1 if rungs else None))
+            try:
+                recorder.decided(Decision("promote", "resumed by the user", rungs - 1 if rungs else None))
+            except StoreError:
+                if was_held is not None:
+                    self.held[trial.id] = was_held
+                raise
             self._call("resumed", trial)
 
     def hold(self, trial: Trial) -> None:

@@ -15,7 +15,7 @@ export const STATUS = {
   done: "Done",
   running: "Running",
   paused: "Paused",
-  waiting: "Waiting",
+  waiting: "Pending",
   failed: "Failed",
   interrupted: "Interrupted",
   stopped: "Stopped",

@@ -15,7 +15,7 @@ const NAMES = 5;
  */
 export function progressText(counts, left, format) {
   const words = ["running", "paused", "waiting", "done", "failed", "interrupted", "stopped"];
-  const parts = words.filter((status) => counts[status]).map((status) => `${format.whole(counts[status])} ${status}`);
+  const parts = words.filter((status) => counts[status]).map((status) => `${format.whole(counts[status])} ${/** @type {any} */ (format.STATUS)[status].toLowerCase()}`);
   return parts.join(", ") + (left ? ` · about ${format.left(left)}` : "");
 }
 
