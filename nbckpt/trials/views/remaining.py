@@ -32,7 +32,7 @@ def progress_of(
 def left_of(experiment: ExperimentView, running: Mapping[str, Progress]) -> Iterator[str]:
     """Yield how long all trials still take, if several run or wait and that is known.
 
-    Trials that wait also take time to start, so nothing is said of less than a second.
+    Trials that wait also take time to start, so less than a second is a few seconds then.
     """
     trials = {trial.id: trial for trial in experiment.trials}
     waiting = max(internals(experiment).unfinished - len(running), 0)
@@ -43,5 +43,6 @@ def left_of(experiment: ExperimentView, running: Mapping[str, Progress]) -> Iter
     ]
     pairs = [(trials[name].elapsed_s, current.left_s) for name, current in running.items()]
     left_s = left_in_all(ended, pairs, waiting, max(experiment.spec.max_concurrent, len(pairs)))
-    if left_s is not None and (left_s >= 1 or not waiting):
-        yield f"about {duration(max(math.ceil(left_s), 1))} left for {count(len(running) + waiting, 'trial')}"
+    if left_s is not None:
+        time = "a few seconds" if waiting and left_s < 1 else f"about {duration(max(math.ceil(left_s), 1))}"
+        yield f"{time} left for {count(len(running) + waiting, 'trial')}"
