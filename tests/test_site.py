@@ -71,6 +71,14 @@ def test_no_page_loads_anything_from_another_host() -> None:
 
 
 @needs_site
+def test_every_file_that_a_page_loads_is_there() -> None:
+    for page in PAGES:
+        loads = [url.partition("#")[0] for url in Links((FOLDER / page).read_text()).loads]
+        files = [url.partition("?")[0] for url in loads if not url.startswith("data:")]
+        assert [url for url in files if not ((FOLDER / page).parent / url).exists()] == [], page
+
+
+@needs_site
 def test_the_external_links_are_listed() -> None:
     links = {
         url for page in HTML for url in Links((FOLDER / page).read_text()).leads if url.startswith("http")

@@ -62,7 +62,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for name in NAMESPACES:
         files.append(File.generated(config, f"python/{name}.md", content=reference(name)))
     styles = str(Path(__file__).with_name("site.css"))
-    files.append(File.generated(config, "site/site.css", abs_src_path=styles))
+    files.append(File.generated(config, "nbckpt.css", abs_src_path=styles))
     return files
 
 
