@@ -522,6 +522,17 @@ def test_a_donor_that_is_a_link_is_not_read(tmp_path: Path) -> None:
     assert trial.config["x"] != 5.0
 
 
+def test_a_donor_is_a_trial_of_the_same_experiment(tmp_path: Path) -> None:
+    trial, donor = search(xs=2).trials
+    donor.folder.rename(tmp_path / "t1")
+    path = os.path.relpath(tmp_path / "t1", trial.folder.parent)
+    with TrialRecorder(trial) as recorder:
+        recorder.decided(Decision("exploit", "", 0, 1.0, path, "checkpoint_000004", {"x": 5.0}))
+        takeover.take_over(recorder, trial.checkpoints)
+    assert "has no trial" in decided(trial, "promote")[-1]["reason"]
+    assert trial.config["x"] != 5.0
+
+
 def test_a_removed_checkpoint_is_replaced_by_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
     experiment = search(xs=2, scheduler=pbt(4, 12, quantile=0.01), keep_checkpoints=1)
     trial, donor = experiment.trials

@@ -11,6 +11,7 @@ from nbckpt.trials.checkpoints.copying import copy_into
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
 from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.model.decision import Decision
+from nbckpt.trials.model.listing import trial_names
 from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.model.scheduling import GENERATION, Takeover
 from nbckpt.trials.model.trial import Trial, state_of
@@ -47,6 +48,8 @@ def take_over(recorder: TrialRecorder, own: CheckpointFolder) -> None:
 def _copied(trial: Trial, own: CheckpointFolder, takeover: Takeover) -> tuple[Record, str]:
     """Copy the checkpoint that was decided on. If it was removed since, copy the newest of the same trial."""
     experiment = trial.folder.parent
+    if takeover.donor not in trial_names(experiment):  # a journal of somebody else may name any path
+        raise NotFoundError(f"{experiment.name!r} has no trial {takeover.donor!r}")
     if link_outside(experiment, takeover.donor):
         raise CorruptError(f"{experiment / takeover.donor} is not read: {OUTSIDE}")
     source = CheckpointFolder(experiment / takeover.donor)
