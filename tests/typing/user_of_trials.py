@@ -190,7 +190,7 @@ def open_executors() -> list[Executor]:
     known = [executors.open_executor(name, {}) for name in executors.NAMES]
     mine: list[executors.Executor] = [executors.ThreadExecutor(), executors.InlineExecutor(), OneExecutor()]
     worker: type[executors.Worker] = OneWorker
-    lost: type[executors.WorkerLostError] = executors.WorkerEndedError
+    lost: list[type[executors.WorkerLostError]] = [executors.WorkerEndedError, executors.WorkerTimeUpError]
     print(worker, lost)
     return [*known, *mine]
 

@@ -28,7 +28,6 @@ __all__ = [
     "WorkerEndedError",
     "WorkerLostError",
     "WorkerTimeUpError",
-    "most_at_once",
     "open_executor",
 ]
 
