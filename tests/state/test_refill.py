@@ -120,6 +120,7 @@ def test_the_global_generators_continue_where_they_were_saved() -> None:
     def draw() -> tuple[Any, ...]:
         return random.random(), np.random.rand(2).tolist(), torch.rand(2).tolist()
 
+    draw()  # imports the libraries: a state holds the generators of those that are imported
     state = nbckpt.states.RandomState()
     nbckpt.save_all_states()
     wanted = draw()
