@@ -21,7 +21,7 @@ from nbckpt.errors import UsageError
 from nbckpt.trials import Experiment, Status, Trial
 from nbckpt.trials.executors import open_executor, slurm_queue
 from nbckpt.trials.executors.mailbox import ANSWER, REQUEST, Mailbox
-from nbckpt.trials.executors.slurm import SlurmExecutor
+from nbckpt.trials.executors.slurm import FOLDER, SlurmExecutor
 from nbckpt.trials.executors.slurm_queue import Queue
 
 if find_spec("submitit") is None:
@@ -115,7 +115,7 @@ def test_trials_of_a_grid_run_as_jobs(executor: str) -> None:
     assert [told(trial) for trial in experiment.trials] == [[0, 1, 2, 3, 4, 5]] * 2
     assert [trial.log() for trial in experiment.trials] == [["begins at 0"]] * 2
     assert len({trial.results[0]["pid"] for trial in experiment.trials} | {os.getpid()}) == 3
-    assert [path.name for path in (experiment.folder / "slurm").iterdir()] == ["logs"]
+    assert [path.name for path in (experiment.folder / FOLDER).iterdir()] == ["logs"]
 
 
 def test_a_paused_trial_holds_no_job_and_resumes(executor: str) -> None:
@@ -301,3 +301,15 @@ def test_one_question_answers_for_all_jobs(tmp_path: Path, monkeypatch: pytest.M
     assert Queue().state(SlurmJob(), -1000) == ("", "")
     program.write_text("#!/bin/sh\n")
     assert Queue(period_s=0).state(SlurmJob(), -1000) == ("GONE", "")
+
+
+def test_a_folder_of_mailboxes_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    outside, experiment = tmp_path / "outside" / "t0-mine", tmp_path / "store/experiments/e"
+    outside.mkdir(parents=True)
+    experiment.mkdir(parents=True)
+    (experiment / FOLDER).symlink_to(outside.parent)
+    runs = nbckpt.run(count, {"most": 2}, name="e", executor=LOCAL)
+    assert runs.wait(SECONDS)
+    assert "is a link that leads outside: remove it" in runs.trials[0].error
+    assert outside.is_dir()
+    assert [path.name for path in outside.parent.iterdir()] == ["t0-mine"]

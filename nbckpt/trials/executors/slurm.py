@@ -20,7 +20,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from nbckpt.errors import StoreError
+from nbckpt.errors import StoreError, UsageError
+from nbckpt.store.base import CACHE
+from nbckpt.store.scan import link_outside
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
 from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.executors.base import (
@@ -49,8 +51,8 @@ from nbckpt.trials.model.metrics import OnResult
 from nbckpt.trials.model.trial import WAITS
 from nbckpt.trials.training.function import STOP_TIMEOUT_S
 
-FOLDER = "slurm"
-"""The folder in an experiment's folder that holds mailboxes and the logs of jobs."""
+FOLDER = f"slurm{CACHE}"
+"""The folder in an experiment's folder that holds mailboxes and the logs of jobs. No copy has it."""
 LOST_S = 120.0
 """How many seconds a job waits for a sign of life of its kernel."""
 _BEAT_S = 10.0
@@ -106,7 +108,7 @@ class SlurmExecutor(Executor):
 
     def start(self, job: Job) -> Worker:
         """See `Executor.start`. Wait for a node while the trial is wanted."""
-        pickled, place = pack(job), job.folder.parent / FOLDER
+        pickled, place = pack(job), _place(job.folder.parent)
         _end_former(place, job.trial)
         try:
             mailbox = Mailbox.of_kernel(place / f"{job.trial}-{uuid.uuid4().hex[:12]}")
@@ -357,6 +359,17 @@ class SlurmWorker(Worker):
             ]
             return " | ".join([line for line in lines if line][-3:]) or "nothing"
         return "nothing"
+
+
+def _place(experiment: Path) -> Path:
+    """Return the folder of mailboxes.
+
+    Raises:
+        UsageError: A link leads out of the experiment; nothing was written or removed there.
+    """
+    if link := link_outside(experiment, f"{FOLDER}/logs"):
+        raise UsageError(f"{link!r} in {str(experiment)!r} is a link that leads outside: remove it")
+    return experiment / FOLDER
 
 
 def _end_former(place: Path, trial: str) -> None:
