@@ -101,7 +101,7 @@ def address() -> Iterator[str]:
 
 @needs_site
 @pytest.mark.browser
-@pytest.mark.timeout(900)  # some two hundred pages
+@pytest.mark.timeout(900)  # more than fifty pages
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
 def test_each_page_fits_and_asks_no_other_host(

@@ -46,7 +46,8 @@ NAMESPACES = (
     "notebook",
     "testing",
 )
-COMMANDS = "<!-- every command -->"
+COMMANDS = "commands.md"
+"""The page that gets a part for each command."""
 LINK = re.compile(r"(!?\[[^\]\n]*\])\(([^()\s:#]+)(#[^()\s]*)?\)")
 CODE = re.compile(r"(^ *```.*?^ *```$|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 MAGIC = re.compile(r"^```python\n(?=(?:(?!^```).)*^ *[%!]|(?:(?!^```).)*= %)", re.MULTILINE | re.DOTALL)
@@ -78,8 +79,14 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     parts[::2] = [
         LINK.sub(lambda link: linked(link, source, page.file.src_uri, files), part) for part in parts[::2]
     ]
+    # GitHub needs a backslash before a | in a table, also in code; Python-Markdown would show it.
+    parts[1::2] = [
+        part if part.lstrip().startswith("```") else part.replace(r"\|", "|") for part in parts[1::2]
+    ]
     markdown = MAGIC.sub("```ipython3\n", "".join(parts))
-    return markdown.replace(COMMANDS, "\n".join(map(command, TABLE.values())))
+    if page.file.src_uri != COMMANDS:
+        return markdown
+    return "\n\n".join([markdown, "## Every command", *map(command, TABLE.values())])
 
 
 def linked(link: re.Match[str], source: str, at: str, files: Files) -> str:
