@@ -195,7 +195,7 @@ def test_a_trial_without_progress_does_not_go_on_for_ever() -> None:
 
 def taken(trial: Trial, result: Mapping[str, Any]) -> None:
     """Do what a job does that Slurm starts a second time."""
-    (mailbox,) = trial.folder.parent.glob("slurm/t0-*")
+    (mailbox,) = trial.folder.parent.glob(f"{FOLDER}/t0-*")
     Mailbox.of_job(mailbox).send(b"R")
 
 
@@ -208,7 +208,7 @@ def test_a_job_of_a_lost_kernel_ends(tmp_path: Path) -> None:
 
 def lost(trial: Trial, result: Mapping[str, Any]) -> None:
     """Remove the mailbox, as the next kernel does."""
-    (mailbox,) = trial.folder.parent.glob("slurm/t0-*")
+    (mailbox,) = trial.folder.parent.glob(f"{FOLDER}/t0-*")
     shutil.rmtree(mailbox)
 
 
