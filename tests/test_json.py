@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import numpy as np
 import pytest
 
 import nbckpt
+from late import Library
 from nbckpt.cells.key import CellCode
 from nbckpt.cli import main
 from nbckpt.commands import TABLE, Session, parse
@@ -27,6 +27,8 @@ from nbckpt.timeline.timeline import Timeline
 from nbckpt.tracker import Tracker
 from nbckpt.tracker.cells import CellResults
 from nbckpt.trials.engine.open_trial import open_trials
+
+jsonschema = Library("jsonschema")  # takes a second to import
 
 LINES = """
 save first -m note

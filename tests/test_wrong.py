@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from syntax import nodes
@@ -19,6 +19,7 @@ SELF_EXPLAINING = {"UsageError", "NotFoundError"}
 """Errors that say what to write instead: each is about a word that the user has just written."""
 
 
+@cache
 def kinds() -> set[str]:
     """Return the names of the public errors: NbckptError, and what derives from it."""
     bases = {
@@ -33,15 +34,18 @@ def kinds() -> set[str]:
     return {name for name in errors if not name.startswith("_")}
 
 
-def messages() -> Iterator[tuple[str, str]]:
-    """Yield the place and the message of each error that names a cause; `…` stands for a value."""
+@cache
+def messages() -> list[tuple[str, str]]:
+    """Return the place and the message of each error that names a cause; `…` stands for a value."""
     names = kinds() - SELF_EXPLAINING - {"NbckptError"}
+    causes = list[tuple[str, str]]()
     for path in MODULES:
         for node in nodes(path):
             if isinstance(node, ast.Call) and node.args:
                 name = getattr(node.func, "attr", getattr(node.func, "id", ""))
                 if name in names and len(re.findall(r"\w+", text := literal(node.args[0]))) > 1:
-                    yield f"{path.relative_to(ROOT)}:{node.lineno}", text
+                    causes.append((f"{path.relative_to(ROOT)}:{node.lineno}", text))
+    return causes
 
 
 def literal(node: ast.expr) -> str:
@@ -63,7 +67,7 @@ def test_the_page_has_every_kind_of_error() -> None:
 
 
 def test_the_page_has_every_message_that_names_a_cause() -> None:
-    causes = list(messages())
+    causes = messages()
     assert len(causes) > 120
     assert [each for each in causes if not any(matches(phrase, each[1]) for phrase in PHRASES)] == []
 
