@@ -128,6 +128,7 @@ def test_no_module_of_a_package_has_the_name_of_a_function(package: str) -> None
     assert {name for name in module._HOMES if find_spec(f"{package}.{name}")} == set()
 
 
+@pytest.mark.slow
 def test_a_namespace_needs_no_import_of_its_own() -> None:
     names = [name for name in dir(nbckpt) if name not in nbckpt.__all__]
     assert {"errors", "notebook", "settings", "states", "store", "sync", "testing", "trials"} <= set(names)

@@ -498,6 +498,7 @@ def test_a_sync_file_that_someone_else_changed_syncs_nothing(
     assert AutoMirror(LocalStore(here)).status is None
 
 
+@pytest.mark.slow
 def test_a_program_makes_a_last_push_at_exit(here: Path, tmp_path: Path) -> None:
     script = (
         "from nbckpt import Tracker\n"

@@ -523,6 +523,7 @@ def test_a_refused_call_makes_a_buffer_dirty(
         assert not look(other).proves
 
 
+@pytest.mark.slow
 @needs_record
 def test_a_thousand_buffers_cost_no_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pages, "_MOST_REGIONS", 8)

@@ -36,6 +36,7 @@ def run(*command: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_the_logic_of_the_panel_passes_in_node() -> None:
     node = program("node", "apt install nodejs")
     run(node, "--test", *map(str, sorted(Path(__file__).parent.glob("*.test.mjs"))))

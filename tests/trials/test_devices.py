@@ -105,6 +105,7 @@ def test_a_waiting_trial_says_for_what_and_then_runs() -> None:
     assert (trial.status, trial.note) == (Status.TERMINATED, "done")
 
 
+@pytest.mark.slow
 def test_trials_of_one_experiment_take_turns() -> None:
     experiment = started(gpus=1, num_samples=3, max_concurrent=3)
     assert experiment.wait(60)
@@ -112,6 +113,7 @@ def test_trials_of_one_experiment_take_turns() -> None:
     assert {trial.results[0]["CUDA_VISIBLE_DEVICES"] for trial in experiment.trials} == {"gpu-a"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("verb", "status"), [("pause", Status.PAUSED), ("stop", Status.TERMINATED)])
 def test_a_waiting_trial_can_be_paused_and_stopped(verb: str, status: Status) -> None:
     held = taken()
@@ -139,6 +141,7 @@ def test_a_waiting_trial_ends_with_a_kill() -> None:
     held.release()
 
 
+@pytest.mark.slow
 def test_each_attempt_of_a_failing_trial_frees_its_gpu(tmp_path: Path) -> None:
     def train(config: dict[str, Any]) -> None:
         import os

@@ -649,6 +649,7 @@ def test_an_experiment_keeps_each_trials_checkpoints_remotely(url: str, experime
     assert checked(open_store(f"{url}/e/t1")) == {"checkpoint_000003": 3}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("executor", ["inline", "process"])
 def test_every_executor_keeps_checkpoints_remotely(tmp_path: Path, experiments: Path, executor: str) -> None:
     remotely = tmp_path / "remote"

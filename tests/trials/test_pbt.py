@@ -645,6 +645,7 @@ def test_a_stop_of_all_ends_trials_that_are_paused() -> None:
     assert all(trial.finished for trial in experiment.trials)
 
 
+@pytest.mark.slow
 def test_a_synced_experiment_has_what_was_taken_over(tmp_path: Path) -> None:
     config = nbckpt.SyncConfig(upload_dir=(tmp_path / "there").as_uri(), sync_period=0)
     before = history(search(sync_config=config))

@@ -213,6 +213,7 @@ def test_an_invalid_resume_is_not_requested(here: Experiment) -> None:
         in_another_kernel(here).resume()
 
 
+@pytest.mark.slow
 def test_a_command_in_a_shell_reaches_the_kernel_that_runs(here: Experiment, store: Path) -> None:
     environment = os.environ | {"NBCKPT_STORE": str(store)}
     command = [sys.executable, "-m", "nbckpt", "pause", "e/t1"]
@@ -356,6 +357,7 @@ def test_requests_never_leave_the_experiment_through_a_link(here: Experiment, tm
     assert list(outside.parent.iterdir()) == [outside]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
 def test_a_request_that_is_a_pipe_is_refused(here: Experiment) -> None:
     file = control.ask(here.folder, control.ControlRequest("pause"))
