@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 import sys
 import threading
 from collections.abc import Iterator
@@ -23,19 +22,16 @@ from nbckpt.notebook import completer
 from nbckpt.notebook.cells import CellCache, run_again
 from nbckpt.notebook.fate import fate
 from nbckpt.notebook.live import Live
+from nbckpt.notebook.names import hidden_names, history_names, running_cell
 from nbckpt.notebook.panel_choice import LiveTables, ShownPanel, make_panel
 from nbckpt.notebook.points import CellWatch, show_last_state, tell_off
 from nbckpt.notebook.progress import DELAY_S, ProgressLine
+from nbckpt.notebook.stores import OpenStores
 from nbckpt.notebook.tokenize import split
 from nbckpt.render import Result, visible
 
 if TYPE_CHECKING:
-    from nbckpt.mirror import AutoMirror
-    from nbckpt.timeline.auto import Auto
     from nbckpt.tracker import Tracker
-
-_HISTORY = re.compile(r"_{1,3}|_\d+")
-_MACHINERY = re.compile(r"_i{1,3}|_i\d+|_oh|_dh|_ih|In|Out|exit|quit|get_ipython|open")
 
 
 @magics_class
@@ -46,6 +42,7 @@ class CheckpointMagics(Magics):
         tracker: The tracker for the notebook's folder; it is opened on first use.
         live: Shows experiments while they run.
         cells: Runs cells whose results are kept.
+        stores: The stores that commands have opened.
         progress_delay: Seconds before a command shows its progress.
     """
 
@@ -55,13 +52,11 @@ class CheckpointMagics(Magics):
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
         self.live = Live(shell, LiveTables(self.session, self._is_busy, lambda: self._is_running))
-        self.cells = CellCache(shell, lambda: self._names()[0])
+        self.cells = CellCache(shell, lambda: hidden_names(shell))
         self._panel: ShownPanel | None = None
         self._is_running = self._has_asked = False
-        self._opening = threading.Lock()
-        self._trackers: dict[str | None, tuple[Tracker, AutoMirror]] = {}
-        self._points: dict[str | None, Auto] = {}
-        self._cells = CellWatch(shell, lambda: self._points.get(None), self._where)
+        self.stores = OpenStores(shell)
+        self._cells = CellWatch(shell, lambda: self.stores.points.get(None), self._where)
 
     @no_var_expand
     @line_cell_magic
@@ -154,31 +149,19 @@ class CheckpointMagics(Magics):
     @property
     def tracker(self) -> Tracker:
         """The tracker of the notebook's own store."""
-        return self._open(None)[0]
-
-    def _open(self, store: str | None) -> tuple[Tracker, AutoMirror]:
-        """Return the tracker and the background sync of a store, by default the notebook's store."""
-        with self._opening:  # the panel opens it in a thread
-            if store not in self._trackers:
-                from nbckpt.mirror import AutoMirror
-                from nbckpt.tracker import Tracker
-
-                tracker = Tracker(store)
-                self._trackers[store] = tracker, AutoMirror(tracker.store)
-            return self._trackers[store]
+        return self.stores.open(None)[0]
 
     def session(self, store: str | None = None, progress: Any = None, cell: str | None = None) -> Session:
         """Return the session for commands in this shell."""
         namespace = self.shell.user_ns
         url = store and _expanded(store, namespace)
-        tracker, auto = self._open(url)
-        hidden, history = self._names()
+        tracker, auto = self.stores.open(url)
         return Session(
             tracker,
             auto,
             namespace,
-            hidden=hidden,
-            history=history,
+            hidden=hidden_names(self.shell),
+            history=history_names(self.shell),
             where=self._where(cell),
             progress=progress,
             table=TABLE,
@@ -186,26 +169,11 @@ class CheckpointMagics(Magics):
             watch=self.live.show,
             run_cell=lambda source: run_again(self.shell, source),
             panel=lambda tab: self.show_panel(tab, url),
-            points=self._points_of(url),
+            points=self.stores.points_of(url),
         )
 
-    def _names(self) -> tuple[frozenset[str], frozenset[str]]:
-        """Return the names that are not the user's variables, and those of earlier results among them."""
-        history = frozenset(name for name in self.shell.user_ns if _HISTORY.fullmatch(name))
-        return _hidden(self.shell) | history, history
-
     def _where(self, cell: str | None = None) -> dict[str, Any]:
-        return {"cell": _cell(self.shell, cell)}
-
-    def _points_of(self, store: str | None) -> Auto:
-        """Return what makes points of the namespace in a store, by default the notebook's store."""
-        if store not in self._points:
-            from nbckpt.timeline.auto import Auto
-            from nbckpt.timeline.timeline import Timeline
-
-            tracker, namespace = self._open(store)[0], self.shell.user_ns
-            self._points[store] = Auto(Timeline(tracker, namespace, lambda: self._names()[0]))
-        return self._points[store]
+        return {"cell": running_cell(self.shell, cell)}
 
     def show_panel(self, tab: str = "", store: str | None = None) -> None:
         """Show a static copy as HTML, which lasts, and the panel below it. A shell has one panel at a time.
@@ -266,20 +234,15 @@ class CheckpointMagics(Magics):
             self._panel = None
 
     def close(self) -> None:
-        """Unregister from the shell, and close the panel and every tracker."""
+        """Unregister from the shell, and close the panel and every store."""
         self._close_panel()
         self.live.unregister()
         self.cells.unregister()
         for event, callback in (("pre_run_cell", self._begun), ("post_run_cell", self._ended)):
             if callback in self.shell.events.callbacks[event]:
                 self.shell.events.unregister(event, callback)
-        tell_off(self._points.get(None))
-        for points in self._points.values():
-            points.turn_off()
-        for tracker, auto in self._trackers.values():
-            tracker.close()
-            auto.close()
-        self._trackers.clear()
+        tell_off(self.stores.points.get(None))
+        self.stores.close()
 
     def _run(self, cell: str) -> None:
         """Run a cell's body like a cell: show its last expression, and raise its exceptions unchanged."""
@@ -362,38 +325,3 @@ def _one_line_errors() -> Iterator[None]:
         raise ShellUsageError(visible(str(error))) from None
     except Interrupted as interrupt:
         raise Interrupted(visible(str(interrupt))) from None
-
-
-def _hidden(shell: InteractiveShell) -> frozenset[str]:
-    """Return the names that IPython adds to the namespace, except names that the user has rebound."""
-    start = shell.user_ns_hidden
-    ours = {name for name, value in shell.user_ns.items() if name in start and start[name] is value}
-    return frozenset(
-        ours | {name for name in shell.user_ns if _MACHINERY.fullmatch(name) and _is_ours(shell, name)}
-    )
-
-
-def _is_ours(shell: InteractiveShell, name: str) -> bool:
-    """Tell whether a name that IPython defines still has a value of IPython."""
-    value = shell.user_ns[name]
-    if name in {"exit", "quit", "get_ipython", "open"}:
-        return value is shell.user_ns_hidden.get(name, value) or callable(value)
-    return isinstance(value, (str, list, dict))
-
-
-def _cell(shell: InteractiveShell, body: str | None) -> dict[str, Any]:
-    """Return the running cell: its count and source, and its id if the front end sends it."""
-    history = shell.history_manager
-    if history is None or len(history.input_hist_raw) < 2:
-        cell: dict[str, Any] = {"source": body} if body is not None else {}
-    else:  # not shell.execution_count: in some versions it is already the next cell's
-        cell = {"count": len(history.input_hist_raw) - 1, "source": history.input_hist_raw[-1]}
-    parent = shell.get_parent() if hasattr(shell, "get_parent") else None
-    if isinstance(parent, dict) and (name := parent.get("metadata", {}).get("cellId")):
-        cell["id"] = str(name)
-    from nbckpt.store import masked  # imported late: loading the extension must not import the store
-
-    source = masked(cell.get("source", ""))
-    if source != cell.get("source", ""):
-        cell |= {"source": source, "masked": True}
-    return cell

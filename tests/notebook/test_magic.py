@@ -14,6 +14,7 @@ from IPython.core.completer import provisionalcompleter
 import nbckpt
 from nbckpt.commands.restoring import RestoreResult
 from nbckpt.core.memory.pages import page_record
+from nbckpt.notebook.stores import OpenStores
 from nbckpt.render import Page
 from notebook.conftest import Notebook
 
@@ -299,11 +300,11 @@ def test_two_threads_open_one_tracker(notebook: Notebook, monkeypatch: pytest.Mo
             super().__init__(*given)
 
     monkeypatch.setattr("nbckpt.tracker.Tracker", Slow)
-    monkeypatch.setattr(magics, "_trackers", {})
+    monkeypatch.setattr(magics, "stores", OpenStores(magics.shell))
     with ThreadPoolExecutor(2) as pool:
-        first = pool.submit(magics._open, None)
+        first = pool.submit(magics.stores.open, None)
         assert inside.wait(60)
-        second = pool.submit(magics._open, None)
+        second = pool.submit(magics.stores.open, None)
         go.set()
         assert first.result(60) == second.result(60)
     assert len(made) == 1

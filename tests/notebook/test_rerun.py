@@ -242,7 +242,7 @@ def test_an_alias_is_made_after_its_object(watched: Notebook) -> None:
 
 
 def test_cells_beyond_the_budget_run_again_together(watched: Notebook) -> None:
-    points = watched.shell.magics_manager.registry["CheckpointMagics"]._points_of(None)
+    points = watched.shell.magics_manager.registry["CheckpointMagics"].stores.points_of(None)
     former, points._spent = points._spent, _Never()
     watched.run("start = 7")
     watched.run("g = (start + part for part in range(3))")
