@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from IPython.core.displaypub import CapturingDisplayPublisher
 from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
+from traitlets.config import Config
 
 from notebook.lab import browser, chromium, lab, python, server
 from notebook.typed import Clock, Typed
@@ -54,10 +55,10 @@ class Notebook:
 def new_shell() -> Iterator[InteractiveShell]:
     """Make a shell that keeps no history, and let go of it."""
     InteractiveShell.clear_instance()
-    shell = InteractiveShell.instance(colors="nocolor")
-    shell.history_manager.enabled = False
+    # The files of a history stay open, and each look for what may write to memory passes over all of them.
+    without_files = Config(HistoryAccessor={"enabled": False})
+    shell = InteractiveShell.instance(colors="nocolor", config=without_files)
     yield shell
-    shell.history_manager.end_session()
     # Otherwise all shells live to the end of the process, and each then collects the garbage of all.
     atexit.unregister(shell.atexit_operations)
     InteractiveShell.clear_instance()
