@@ -19,8 +19,8 @@ class OpenStores:
     """Opens each store of a shell once, on first use, also if two threads ask at the same time.
 
     Attributes:
-        points: What makes points of the namespace, for each store that was asked for it; None is the
-            notebook's own store.
+        points: What makes points of the namespace, for each store that was asked for it. The notebook's
+            own store has the key None.
     """
 
     def __init__(self, shell: InteractiveShell) -> None:
