@@ -16,7 +16,15 @@ A message names the thing, the cause and the next step.
 
 
 class NbckptError(Exception):
-    """Every error that nbckpt raises on purpose."""
+    """Every error that nbckpt raises on purpose.
+
+    Example:
+        >>> try:
+        ...     nbckpt.open_experiment("mine")
+        ... except nbckpt.NbckptError as error:
+        ...     print(type(error).__name__)
+        NotFoundError
+    """
 
     # KeyError prints its message in quotes, and OSError prints two arguments as a tuple. A message is a
     # sentence.
@@ -24,11 +32,23 @@ class NbckptError(Exception):
 
 
 class UsageError(NbckptError, ValueError):
-    """The request is wrong. Nothing was done."""
+    """The request is wrong. Nothing was done.
+
+    Example:
+        >>> nbckpt.grid_search([])
+        Traceback (most recent call last):
+        nbckpt.errors.UsageError: grid_search got no values. Give at least one
+    """
 
 
 class NotFoundError(NbckptError, KeyError, FileNotFoundError):
-    """The name, reference or key does not exist."""
+    """The name, reference or key does not exist.
+
+    Example:
+        >>> nbckpt.open_experiment("mine")
+        Traceback (most recent call last):
+        nbckpt.errors.NotFoundError: there is no experiment 'mine': start one with %ckpt run
+    """
 
     __str__ = Exception.__str__
 

@@ -21,7 +21,15 @@ from nbckpt.core.checkpoint_page import checkpoint_page
 from nbckpt.core.fields import load_fields, with_attributes
 from nbckpt.core.files import FILES, KIND, Files, Key, Kind
 from nbckpt.core.manifest import Signature, Value
-from nbckpt.core.sources import Source, bytes_source, dict_source, folder_source, store_source, uri_source
+from nbckpt.core.sources import (
+    Source,
+    bytes_source,
+    dict_source,
+    folder_source,
+    only_source,
+    store_source,
+    uri_source,
+)
 from nbckpt.core.subclasses import class_name, initialised, narrower, recorded_class
 from nbckpt.core.transfer import save_tree, write_archive
 from nbckpt.core.tree import Tree, remote_tree, write_folder, write_remote
@@ -47,6 +55,10 @@ class Checkpoint(Rich):
     Raises:
         UsageError: There is no source, more than one, or one of the wrong type.
         NotFoundError: The path does not exist.
+
+    Example:
+        >>> nbckpt.Checkpoint.from_bytes(nbckpt.Checkpoint.from_dict({"step": 3}).to_bytes()).to_dict()
+        {'step': 3}
     """
 
     FILES: ClassVar[Key] = FILES
@@ -65,19 +77,7 @@ class Checkpoint(Rich):
     ) -> None:
         if "_source" in vars(self):  # a `from_` method filled it and now runs the subclass's `__init__`
             return
-        given = {"local_path": local_path, "data_dict": data_dict, "uri": uri}
-        names = [name for name, argument in given.items() if argument is not None]
-        if len(names) != 1:
-            raise UsageError(
-                "a checkpoint is made from one of local_path, data_dict and uri; given: "
-                f"{' and '.join(names) or 'none'}"
-            )
-        if local_path is not None:
-            source = folder_source(local_path)
-        elif data_dict is not None:
-            source = dict_source(data_dict, Checkpoint)
-        else:
-            source = uri_source(uri)  # type: ignore[arg-type]  # it checks its argument itself
+        source = only_source(local_path, data_dict, uri, Checkpoint)
         self._fill(source)
         self._class_of(source)
         self._restore(source)

@@ -62,6 +62,31 @@ class Source(NamedTuple):
         return where if len(where) <= _MOST_REPR else f"…{where[1 - _MOST_REPR :]}"
 
 
+def only_source(
+    local_path: str | os.PathLike[str] | None,
+    data_dict: Mapping[Any, Any] | None,
+    uri: str | None,
+    base: type,
+) -> Source:
+    """Return the one source that is given.
+
+    Raises:
+        UsageError: There is none, or more than one.
+    """
+    given = {"local_path": local_path, "data_dict": data_dict, "uri": uri}
+    names = [name for name, argument in given.items() if argument is not None]
+    if len(names) != 1:
+        raise UsageError(
+            "a checkpoint is made from one of local_path, data_dict and uri; given: "
+            f"{' and '.join(names) or 'none'}"
+        )
+    if local_path is not None:
+        return folder_source(local_path)
+    if data_dict is not None:
+        return dict_source(data_dict, base)
+    return uri_source(uri)  # type: ignore[arg-type]  # it checks its argument itself
+
+
 def dict_source(data: Mapping[Any, Any], base: type) -> Source:
     """Return a dict as a source; see `Checkpoint.from_dict`. *base* is the class of all checkpoints."""
     if not isinstance(data, Mapping):

@@ -41,6 +41,12 @@ def open_experiment(name: str, path_or_url: str | os.PathLike[str] | None = None
         UsageError: The URL is invalid, or another experiment has this name in the store.
         CorruptError: The experiment's file is damaged.
         StoreError: The storage or the disk failed.
+
+    Example:
+        >>> with nbckpt.track("baseline", lr=0.1) as run:
+        ...     run.report(loss=0.5)
+        >>> nbckpt.open_experiment("baseline").trials[0].config
+        {'lr': 0.1}
     """
     if path_or_url is None:
         return Catalog(inside_store(experiments_folder())).open(name)

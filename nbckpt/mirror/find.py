@@ -60,6 +60,13 @@ def find_trials(path_or_url: str | os.PathLike[str] | None = None, where: str = 
     Raises:
         UsageError: The filter cannot be read, no trial has one of its names, or pandas is not installed.
         StoreError: The storage failed.
+
+    Example:
+        >>> for lr in (0.1, 0.3):
+        ...     with nbckpt.track("baseline", lr=lr) as run:
+        ...         run.report(loss=lr / 2)
+        >>> nbckpt.find_trials(where="loss < 0.1")["trial"].to_list()
+        ['t0']
     """
     pandas = pandas_for("find_trials()")
     test = Where(where) if where.strip() else None

@@ -61,6 +61,11 @@ def data(path: str | os.PathLike[str]) -> str:
     Raises:
         NotFoundError: There is no such file or folder.
         UsageError: It is neither a file, a folder nor a URL.
+
+    Example:
+        >>> size = Path("train.csv").write_text("1,2,3")
+        >>> Path(nbckpt.data("train.csv")).read_text()
+        '1,2,3'
     """
     text = os.fspath(path)
     if not isinstance(text, str):

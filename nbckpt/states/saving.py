@@ -50,6 +50,13 @@ def save_all_states(
         UsageError: The folder is a URL, or *keep* is below one; nothing was done.
         StoreError: The disk failed.
         Exception: Any error that a state's `sync` or `save` raises.
+
+    Example:
+        >>> best = nbckpt.State.of("best", {"loss": 0.5})
+        >>> nbckpt.save_all_states() is None
+        False
+        >>> nbckpt.load_state(best)
+        True
     """
     registry = current.get()
     path = registry.path if checkpoint_dir is None else checkpoint_dir
@@ -109,6 +116,11 @@ def load_state(state: State) -> bool:
         CorruptError: There are saves, but all are incomplete.
         StoreError: The disk failed.
         Exception: Any error that the state's `load` raises.
+
+    Example:
+        >>> best = nbckpt.State.of("best", {"loss": 0.5})
+        >>> nbckpt.load_state(best)  # a first run: nothing is saved yet
+        False
     """
     name, registry = name_of(state), current.get()
     source, path = registry.source, registry.path

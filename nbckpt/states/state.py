@@ -28,6 +28,20 @@ class State(Rich):
 
     Raises:
         UsageError: Another live state has the name. The message says where both are made.
+
+    Example:
+        >>> class Steps(nbckpt.State):
+        ...     count = 0
+        ...     def save(self, fileobj):
+        ...         fileobj.write(str(self.count).encode())
+        ...     def load(self, fileobj):
+        ...         self.count = int(fileobj.read())
+        >>> steps = Steps("steps")
+        >>> steps.count = 3
+        >>> folder = nbckpt.save_all_states()
+        >>> steps.count = 0
+        >>> nbckpt.load_state(steps), steps.count
+        (True, 3)
     """
 
     def __init__(self, name: str) -> None:

@@ -27,6 +27,10 @@ class SyncConfig(Result):
 
     Raises:
         UsageError: A setting is invalid, or two settings contradict each other.
+
+    Example:
+        >>> nbckpt.SyncConfig("s3://bucket/runs", sync_period=60).upload_dir
+        's3://bucket/runs'
     """
 
     upload_dir: str | None = None

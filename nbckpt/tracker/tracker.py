@@ -36,6 +36,7 @@ from nbckpt.tracker.comparing import Comparable, compared, live, stored
 from nbckpt.tracker.restoring import Restore, newest_whole
 from nbckpt.tracker.results import Compared, Restored, Saved
 from nbckpt.tracker.saving import Save
+from nbckpt.tracker.signing import sign, sign_all
 
 if TYPE_CHECKING:
     from nbckpt.trials import trash
@@ -55,6 +56,13 @@ class Tracker(Rich):
 
     Attributes:
         before: The checkpoint that the variables came from, and the parent of the next save.
+
+    Example:
+        >>> with nbckpt.Tracker("store") as tracker:
+        ...     saved, restored = tracker.save({"lr": 0.1}, "clean"), {}
+        ...     result = tracker.restore("clean", restored)
+        >>> restored
+        {'lr': 0.1}
     """
 
     saves: ClassVar = True
@@ -360,7 +368,7 @@ class Tracker(Rich):
         entries = [self.find(ref) for ref in refs]
         if not entries:
             return self.trust_all()[0]
-        return [manifest for manifest in map(self.history.read, entries) if self._sign(manifest)]
+        return [manifest for manifest in map(self.history.read, entries) if sign(self.history, manifest)]
 
     def trust_all(self) -> tuple[list[Manifest], dict[str, str]]:
         """Sign every checkpoint of the store with your key, except those that cannot be read.
@@ -368,23 +376,7 @@ class Tracker(Rich):
         Returns:
             The newly signed checkpoints; and by id, why a checkpoint cannot be read.
         """
-        signed, unread = [], {}
-        for entry in self.history.living():
-            try:
-                manifest = self.history.read(entry)
-            except NbckptError as error:
-                unread[entry.id] = str(error)
-                continue
-            if self._sign(manifest):
-                signed.append(manifest)
-        return signed, unread
-
-    def _sign(self, manifest: Manifest) -> bool:
-        """Sign a checkpoint with your key; return False if it was trusted already."""
-        if self.history.trusted(manifest):
-            return False
-        self.history.trust(manifest)
-        return True
+        return sign_all(self.history)
 
     def export(self, ref: str, file: str | os.PathLike[str], *, overwrite: bool = False) -> int:
         """Export one checkpoint to a file; return the file's size in bytes."""

@@ -144,6 +144,16 @@ def run(
         NotFoundError: There is no checkpoint to *restore*, or no experiment to resume, but *resume* is
             `must`.
         StoreError: The disk or the remote storage failed.
+
+    Example:
+        >>> def train(config):
+        ...     for step in range(3):
+        ...         nbckpt.report(loss=config["lr"] / (step + 1))
+        >>> trials = nbckpt.run(train, {"lr": nbckpt.grid_search([0.1, 0.3])}, metric="loss", mode="min")
+        >>> trials.wait()
+        True
+        >>> trials.best().config
+        {'lr': 0.1}
     """
     resources = _resources(gpus, cpus, resources_per_trial)
     spec = Spec(

@@ -50,10 +50,10 @@ def track(
 ) -> OpenTrial:
     """Open a trial, to which the code that follows reports.
 
-        run = nbckpt.track("baseline", lr=0.1)
-        for epoch in range(10):
-            run.report(loss=train(epoch))
-        run.finish()
+        >>> run = nbckpt.track("baseline", lr=0.1)
+        >>> for epoch in range(10):
+        ...     run.report(loss=1 / (epoch + 1))
+        >>> run.finish()
 
     `nbckpt.report` finds the open trial, too. The trial belongs to the experiment *name* and is like any
     other: tables, curves, checkpoints, the log, sync.

@@ -46,6 +46,11 @@ class Experiment(Result):  # see docs/decisions/0019
         folder: The folder that holds it.
         spec: Its specification.
         notes: Problems outside the trials, one sentence each.
+
+    Example:
+        >>> trials = nbckpt.run(lambda config: {"y": config["x"] ** 2}, {"x": nbckpt.grid_search([2, 1, 3])})
+        >>> trials.wait(), trials.best("y", "min").config
+        (True, {'x': 1})
     """
 
     def __init__(self, folder: Path, spec: Spec) -> None:

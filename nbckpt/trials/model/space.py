@@ -152,6 +152,10 @@ def grid_search(values: Iterable[Any]) -> Grid:
 
     Raises:
         UsageError: There are no values.
+
+    Example:
+        >>> nbckpt.grid_search([0.1, 0.3])
+        Grid(values=(0.1, 0.3))
     """
     return Grid(_some(values, "grid_search"))
 
@@ -161,6 +165,10 @@ def choice(values: Sequence[Any]) -> Choice:
 
     Raises:
         UsageError: There are no values.
+
+    Example:
+        >>> nbckpt.choice(["adam", "sgd"]).draw(random.Random(1))
+        'adam'
     """
     return Choice(_some(values, "choice"))
 
@@ -170,6 +178,10 @@ def uniform(low: float, high: float) -> Uniform:
 
     Raises:
         UsageError: *low* is greater than *high*.
+
+    Example:
+        >>> 0 <= nbckpt.uniform(0, 1).draw(random.Random(1)) <= 1
+        True
     """
     return _between(low, high, log=False)
 
@@ -179,6 +191,10 @@ def loguniform(low: float, high: float) -> Uniform:
 
     Raises:
         UsageError: *low* is greater than *high*, or not positive.
+
+    Example:
+        >>> 1e-5 <= nbckpt.loguniform(1e-5, 1e-1).draw(random.Random(1)) <= 1e-1
+        True
     """
     return _between(low, high, log=True)
 
@@ -188,6 +204,10 @@ def randint(low: int, high: int) -> Integer:
 
     Raises:
         UsageError: There is no such number.
+
+    Example:
+        >>> nbckpt.randint(1, 10).draw(random.Random(1)) in range(1, 10)
+        True
     """
     return _integers("randint", low, high, log=False)
 
@@ -197,6 +217,10 @@ def lograndint(low: int, high: int) -> Integer:
 
     Raises:
         UsageError: There is no such number, or *low* is not positive.
+
+    Example:
+        >>> nbckpt.lograndint(1, 1000).draw(random.Random(1)) in range(1, 1000)
+        True
     """
     return _integers("lograndint", low, high, log=True)
 
@@ -222,6 +246,10 @@ def quniform(low: float, high: float, step: float) -> Rounded:
 
     Raises:
         UsageError: *low* is greater than *high*, *step* is not positive, or an end is not a multiple of it.
+
+    Example:
+        >>> nbckpt.quniform(0, 1, 0.25).draw(random.Random(1)) in {0, 0.25, 0.5, 0.75, 1}
+        True
     """
     return multiples(uniform(low, high), low, high, step)
 
@@ -254,6 +282,12 @@ def sample_from(function: Callable[[Drawing], Any]) -> SampleFrom:
 
     Raises:
         UsageError: *function* is not a function.
+
+    Example:
+        >>> space = {"width": 8, "depth": nbckpt.sample_from(lambda spec: spec.config.width // 2)}
+        >>> trials = nbckpt.run(lambda config: {"size": config["depth"]}, space)
+        >>> trials.wait(), trials.trials[0].config["depth"]
+        (True, 4)
     """
     if not callable(function):
         raise UsageError(f"sample_from takes a function of the drawn values, not {function!r}")

@@ -40,6 +40,12 @@ class Trial(Rich):
     Args:
         folder: The trial's folder.
         config: Its configuration.
+
+    Example:
+        >>> with nbckpt.track("baseline", lr=0.1) as run:
+        ...     run.report(loss=0.5)
+        >>> run.trial.status, run.trial.config, run.trial.metric("loss")
+        (<Status.TERMINATED: 'TERMINATED'>, {'lr': 0.1}, [0.5])
     """
 
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:

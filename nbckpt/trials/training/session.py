@@ -138,6 +138,13 @@ def report(
             False; or several tracked trials are open, and this context opened none of them.
         NotFoundError: There is no such folder.
         CodecError: The dict cannot be pickled.
+
+    Example:
+        >>> with nbckpt.track("baseline", lr=0.1) as run:
+        ...     for step in range(3):
+        ...         nbckpt.report(loss=0.5 / (step + 1), checkpoint={"step": step})
+        >>> run.trial.iteration
+        3
     """
     named = named_metrics(metrics, values)
     session = active()
@@ -162,6 +169,15 @@ def get_checkpoint() -> Checkpoint | None:
     """Return the trial's newest checkpoint, to continue from, or None if there is none yet.
 
     Outside a trial, return None and log that.
+
+    Example:
+        >>> def train(config):
+        ...     checkpoint = nbckpt.get_checkpoint()
+        ...     start = checkpoint.to_dict()["step"] + 1 if checkpoint else 0
+        ...     for step in range(start, 3):
+        ...         nbckpt.report(step=step, checkpoint={"step": step})
+        >>> nbckpt.run(train).wait()
+        True
     """
     session = active()
     if session is None:
@@ -191,6 +207,11 @@ def get_context() -> TrialContext:
     """Return the trial that runs the current code.
 
     Outside a trial, return one without a name, in the working folder, and log that.
+
+    Example:
+        >>> with nbckpt.track("baseline"):
+        ...     nbckpt.get_context().id
+        't0'
     """
     session = active()
     if session is None:
@@ -204,6 +225,14 @@ def should_checkpoint() -> bool:
 
     It stays true until the next report, which should carry the checkpoint. Outside a trial it is always
     False. On Ray it becomes true with the first report after the request.
+
+    Example:
+        >>> def train(config):
+        ...     for step in range(3):
+        ...         checkpoint = {"step": step} if nbckpt.should_checkpoint() else None
+        ...         nbckpt.report(step=step, checkpoint=checkpoint)
+        >>> nbckpt.run(train).wait()
+        True
     """
     session = active()
     return session is not None and session.should_checkpoint()
