@@ -21,7 +21,12 @@ _PREVIEW_ROWS, _PREVIEW_COLUMNS, _PREVIEW_CELL = 5, 8, 30
 
 
 class Text(Media):
-    """A long text. A short one needs no class: `nbckpt.report(note="better edges")`."""
+    """A long text. A short one needs no class: `nbckpt.report(note="better edges")`.
+
+    Example:
+        >>> with nbckpt.track("baseline") as run:
+        ...     run.report(summary=nbckpt.media.Text("It learns.", caption="summary"))
+    """
 
     _kind = "text"
 
@@ -43,6 +48,10 @@ class Html(Text):
     Args:
         html: The HTML, the `Path` of a file, or an object that a notebook shows as HTML.
         caption: A short text that is shown with it.
+
+    Example:
+        >>> with nbckpt.track("baseline") as run:
+        ...     run.report(page=nbckpt.media.Html("<h1>It learns</h1>"))
     """
 
     _kind = "html"
@@ -70,6 +79,10 @@ class Svg(Html):
     Args:
         svg: The SVG, the `Path` of a file, or an object that a notebook shows as SVG.
         caption: A short text that is shown with it.
+
+    Example:
+        >>> with nbckpt.track("baseline") as run:
+        ...     run.report(dot=nbckpt.media.Svg('<svg viewBox="0 0 2 2"><circle r="1"/></svg>'))
     """
 
     _kind = "svg"
@@ -89,6 +102,10 @@ class Table(Media):
 
     Raises:
         UsageError: This is not a table, or it has too many cells.
+
+    Example:
+        >>> with nbckpt.track("baseline") as run:
+        ...     run.report(errors=nbckpt.media.Table([["a", 3], ["b", 0]], columns=["class", "errors"]))
     """
 
     def __init__(self, data: Any, columns: Sequence[str] | None = None, caption: str = "") -> None:
@@ -131,6 +148,11 @@ class File(Media):
     Raises:
         NotFoundError: There is no such file.
         UsageError: It is too large.
+
+    Example:
+        >>> size = Path("log.csv").write_text("1,2")
+        >>> with nbckpt.track("baseline") as run:
+        ...     run.report(log=nbckpt.media.File("log.csv"))
     """
 
     def __init__(self, path: str | os.PathLike[str], caption: str = "") -> None:

@@ -32,6 +32,11 @@ class Image(Media):
     Raises:
         UsageError: The array has another shape or other values, or the image has too many pixels.
         NotFoundError: There is no such file.
+
+    Example:
+        >>> import numpy
+        >>> with nbckpt.track("baseline") as run:
+        ...     run.report(sample=nbckpt.media.Image(numpy.zeros((8, 8)), caption="black"))
     """
 
     def __init__(self, image: Any, caption: str = "") -> None:
@@ -48,6 +53,11 @@ class Figure(Media):
 
     Raises:
         UsageError: This is not a figure of matplotlib.
+
+    Example:
+        >>> from matplotlib.figure import Figure
+        >>> with nbckpt.track("baseline") as run:
+        ...     run.report(curve=nbckpt.media.Figure(Figure()))
     """
 
     def __init__(self, figure: Any, caption: str = "") -> None:

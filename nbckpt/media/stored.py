@@ -61,6 +61,12 @@ class StoredMedia:
         size: The number of its bytes.
         path: The file.
         preview: Facts and a small view, as plain JSON; empty for all but the newest media of a trial.
+
+    Example:
+        >>> with nbckpt.track("baseline") as run:
+        ...     run.report(page=nbckpt.media.Html("<h1>It learns</h1>"))
+        >>> run.trial.media[0].read()
+        b'<h1>It learns</h1>'
     """
 
     name: str

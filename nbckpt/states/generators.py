@@ -31,6 +31,13 @@ class RandomState(State):
 
     Raises:
         UsageError: Another live state has the name.
+
+    Example:
+        >>> import random
+        >>> generators = nbckpt.states.RandomState()
+        >>> folder, drawn = nbckpt.save_all_states(), random.random()
+        >>> nbckpt.load_state(generators), random.random() == drawn
+        (True, True)
     """
 
     def __init__(self, name: str = "random") -> None:

@@ -95,6 +95,11 @@ def save_state(state: State, checkpoint_dir: str | os.PathLike[str], sync: bool 
         UsageError: The folder is a URL, or the state's class does not call `State.__init__`.
         StoreError: The disk failed.
         Exception: Any error that the state's `sync` or `save` raises.
+
+    Example:
+        >>> best = nbckpt.State.of("best", {"loss": 0.5})
+        >>> Path("folder").mkdir()
+        >>> nbckpt.states.save_state(best, "folder")
     """
     name, folder = name_of(state), local(checkpoint_dir)
     if sync:

@@ -84,6 +84,10 @@ def should_stop(reduce: Callable[[bool], Any] | None = None) -> bool:
         reduce: An all-reduce: it takes whether this replica was asked, and returns whether any was. With it
             all replicas get the same answer for the same step. Then every replica must call this function
             after each step.
+
+    Example:
+        >>> nbckpt.states.should_stop()
+        False
     """
     flag = _innermost[0]
     asked = flag is not None and flag.came is not None

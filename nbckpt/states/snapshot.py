@@ -130,6 +130,11 @@ def states_checkpoint(**fields: Any) -> Checkpoint:
     Raises:
         UsageError: There is no live state, or a field has the name of a state.
         Exception: Any error that a state's `sync` or `save` raises.
+
+    Example:
+        >>> steps = nbckpt.State.of("steps", {"count": 3})
+        >>> nbckpt.states.states_checkpoint(epoch=1).to_dict()["epoch"]
+        1
     """
     taken = snapshots()
     if not taken:

@@ -199,6 +199,12 @@ class DefaultSyncer(BackgroundSyncer):
         attempts: How often each request to the storage is tried.
         backoff_s: See `TransferOptions`.
         clock: Returns monotonic seconds.
+
+    Example:
+        >>> from nbckpt.sync import DefaultSyncer
+        >>> syncer = DefaultSyncer()
+        >>> syncer.sync_up(".", "memory://there"), syncer.wait()
+        (True, True)
     """
 
     backoff_s: float = BACKOFF_S  # for the pickles of former versions

@@ -33,7 +33,14 @@ _log = logging.getLogger("nbckpt")
 
 @dataclass(frozen=True)
 class Catalog:
-    """The experiments below *folder*."""
+    """The experiments below *folder*.
+
+    Example:
+        >>> with nbckpt.track("baseline") as run:
+        ...     run.report(loss=0.5)
+        >>> nbckpt.trials.Catalog(Path(".nbckpt/experiments")).open("baseline").trials[0].metric("loss")
+        [0.5]
+    """
 
     folder: Path
 

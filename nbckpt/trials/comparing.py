@@ -42,6 +42,14 @@ def compare(
     Raises:
         NotFoundError: There is no such experiment.
         UsageError: There is no such trial or metric, or nothing says which trial is best.
+
+    Example:
+        >>> for lr in (0.1, 0.3):
+        ...     with nbckpt.track("baseline", lr=lr) as run:
+        ...         run.report(loss=lr / 2)
+        >>> compared = nbckpt.trials.compare("baseline/t0", "baseline/t1", mode="min")
+        >>> compared.parameters_frame().loc["lr"].to_list()
+        [0.1, 0.3]
     """
     place = inside_store(experiments_folder()) if folder is None else Path(folder).absolute()
     names = [metrics] if isinstance(metrics, str) else list(metrics)

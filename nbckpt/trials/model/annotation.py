@@ -33,6 +33,10 @@ class Annotation:
         note: A text; empty if there is none.
         tags: Short names, sorted.
         damage: Why the file could not be read; empty if it could.
+
+    Example:
+        >>> nbckpt.trials.Annotation("clean data", ("good",)).tags
+        ('good',)
     """
 
     note: str = ""

@@ -16,6 +16,14 @@ class Callback:
     The methods of one callback are called one at a time, in worker threads, so a slow callback delays the
     trials. A callback that raises an exception is not called again. The trials continue, and the
     experiment's notes say so.
+
+    Example:
+        >>> class Steps(nbckpt.trials.Callback):
+        ...     def on_trial_result(self, trial, result):
+        ...         print(trial.id, result["loss"])
+        >>> nbckpt.run(lambda config: {"loss": 0.5}, callbacks=[Steps()]).wait()
+        t0 0.5
+        True
     """
 
     def setup(self, experiment: ExperimentView) -> None:

@@ -22,6 +22,10 @@ class Decision:
         donor: For `exploit`, the name of the other trial.
         checkpoint: For `exploit`, the name of its newest checkpoint.
         config: For `exploit`, the new configuration.
+
+    Example:
+        >>> nbckpt.trials.Decision("stop", "the loss grows").do
+        'stop'
     """
 
     do: Literal["continue", "pause", "yield", "stop", "end", "promote", "exploit"]

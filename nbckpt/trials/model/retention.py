@@ -21,6 +21,11 @@ class RetentionPolicy:
         count: How many checkpoints to keep.
         metric: The metric that compares checkpoints; without a metric their age counts.
         mode: Whether `min` or `max` of the metric is best.
+
+    Example:
+        >>> best = nbckpt.trials.RetentionPolicy(3, "loss", "min")  # nbckpt.run(…, keep_checkpoints=best)
+        >>> best.count
+        3
     """
 
     count: int

@@ -40,6 +40,15 @@ class ASHA(Scheduler):
 
     Raises:
         UsageError: An argument is impossible.
+
+    Example:
+        >>> def train(config):
+        ...     for step in range(9):
+        ...         nbckpt.report(loss=config["lr"] / (step + 1), checkpoint={"step": step})
+        >>> asha = nbckpt.trials.ASHA(max_t=9, metric="loss", mode="min")
+        >>> trials = nbckpt.run(train, {"lr": nbckpt.grid_search([0.1, 0.2, 0.3])}, scheduler=asha)
+        >>> trials.wait(), trials.best("loss", "min").config
+        (True, {'lr': 0.1})
     """
 
     def __init__(

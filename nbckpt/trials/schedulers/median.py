@@ -37,6 +37,14 @@ class MedianStopping(Scheduler):
 
     Raises:
         UsageError: An argument is impossible.
+
+    Example:
+        >>> def train(config):
+        ...     for step in range(4):
+        ...         nbckpt.report(loss=config["lr"])
+        >>> median = nbckpt.trials.MedianStopping(metric="loss", mode="min")
+        >>> nbckpt.run(train, {"lr": nbckpt.grid_search([0.1, 0.2, 0.3, 0.4])}, scheduler=median).wait()
+        True
     """
 
     def __init__(

@@ -46,6 +46,16 @@ class PBT(Scheduler):
 
     Raises:
         UsageError: An argument is impossible.
+
+    Example:
+        >>> def train(config):
+        ...     checkpoint = nbckpt.get_checkpoint()  # of another trial, after an exploit
+        ...     for step in range(checkpoint.to_dict()["step"] + 1 if checkpoint else 0, 4):
+        ...         nbckpt.report(loss=config["lr"], checkpoint={"step": step})
+        >>> rates = {"lr": nbckpt.uniform(0, 1)}
+        >>> pbt = nbckpt.trials.PBT(interval=2, mutations=rates, metric="loss", mode="min")
+        >>> nbckpt.run(train, rates, num_samples=4, scheduler=pbt).wait()
+        True
     """
 
     takes_turns = True

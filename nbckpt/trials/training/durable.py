@@ -198,6 +198,12 @@ def durable(
     Raises:
         UsageError: The syncer does not support the URL. Or *trainable* is neither a function nor a Trainable
             class, or the function takes other arguments than a trial's.
+
+    Example:
+        >>> def train(config):
+        ...     nbckpt.report(loss=0.5, checkpoint={"step": 0})
+        >>> nbckpt.run(nbckpt.trials.durable(train, Path("kept").absolute().as_uri())).wait()
+        True
     """
     from nbckpt.trials.training.function import trainable_class
 

@@ -215,6 +215,11 @@ def wrap_function(
 
     Raises:
         UsageError: The function takes other arguments; the message names them.
+
+    Example:
+        >>> Train = nbckpt.trials.wrap_function(lambda config: {"loss": config["lr"]})
+        >>> nbckpt.run(Train, {"lr": 0.1}).wait()
+        True
     """
     name = getattr(function, "__name__", None) or type(function).__name__
     mixins = tuple(getattr(function, "__mixins__", ()))

@@ -20,6 +20,13 @@ def with_parameters(trainable: Any, /, **parameters: Any) -> Any:
     Raises:
         UsageError: *trainable* has no parameter of this name, cannot be called, or does not tell what it
             takes.
+
+    Example:
+        >>> def train(config, data):
+        ...     nbckpt.report(rows=len(data))
+        >>> trials = nbckpt.run(nbckpt.trials.with_parameters(train, data=[1, 2, 3]))
+        >>> trials.wait(), trials.trials[0].metric("rows")
+        (True, [3])
     """
     is_class = isinstance(trainable, type) and issubclass(trainable, Trainable)
     called: Callable[..., Any] = trainable.setup if is_class else trainable

@@ -39,6 +39,17 @@ class StopTrial(SystemExit):  # see docs/decisions/0017
     It is not a `StopIteration`: `except Exception` would catch that, and Python turns it into a
     `RuntimeError` inside generators and coroutines. It is a `SystemExit`, so a thread of the function that
     meets it ends silently. A function that raises `StopIteration` itself ends normally.
+
+    Example:
+        >>> def train(config):
+        ...     try:
+        ...         for step in range(3):
+        ...             nbckpt.report(step=step)  # raises StopTrial in a stopped trial
+        ...     finally:
+        ...         print("closed")
+        >>> nbckpt.run(train).wait()
+        closed
+        True
     """
 
 

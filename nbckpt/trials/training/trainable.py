@@ -37,6 +37,17 @@ class Trainable:
             is not removed, because it holds the checkpoints.
         trial_name: The trial's full name, for people.
         trial_id: Its short name in its experiment.
+
+    Example:
+        >>> class Steps(nbckpt.trials.Trainable):
+        ...     def setup(self, config):
+        ...         self.count = 0
+        ...     def step(self):
+        ...         self.count += 1
+        ...         return {"count": self.count, "done": self.count == 3}
+        >>> trials = nbckpt.run(Steps)
+        >>> trials.wait(), trials.trials[0].metric("count")
+        (True, [1, 2, 3])
     """
 
     def __init__(
