@@ -230,3 +230,14 @@ def test_curves_mark_where_the_scheduler_compared_trials(made: Made, results: in
     assert all(value == -at for at, value in rungs)
     assert "Dots are rungs" in figure.axes[0].get_title(loc="left")
     assert "Dots are rungs" not in made.experiment.plot("loss", ["t1"]).axes[0].get_title(loc="left")
+
+
+def test_curves_mark_where_generations_end(made: Made) -> None:
+    with TrialRecorder(made.trial(end=False)) as recorder:
+        for at in range(1, 5):
+            recorder.result({"training_iteration": at, "time_total_s": 1.0 * at, "loss": -float(at)})
+            if at in {2, 4}:
+                recorder.decided(Decision("yield", f"generation {at // 2}: number 1 of 1", at // 2 - 1, -at))
+    axes = made.experiment.plot("loss").axes[0]
+    assert [at for at, _ in axes.collections[-1].get_offsets()] == [2, 4]
+    assert "Dots are the ends of generations" in axes.get_title(loc="left")

@@ -58,6 +58,11 @@ class Scheduling:
     takeover: Takeover | None = None
     donor: str = ""
 
+    @property
+    def has_generations(self) -> bool:
+        """Whether the rungs of its scheduler are generations."""
+        return self.reason.startswith(GENERATION)
+
     def followed_by(self, event: Event, iteration: int) -> Scheduling:
         """Return this after one more event of the journal, when the trial has *iteration* results."""
         kind = event.get("event")

@@ -25,7 +25,8 @@ class PBT(Scheduler):
     """Population based training (Jaderberg et al. 2017, https://arxiv.org/abs/1711.09846).
 
     Each *interval* ends a generation. A trial that is then among the worst quarter of the population goes on
-    from the newest checkpoint of a random trial of the best quarter, with that trial's configuration. Each
+    from the newest checkpoint of a random trial of the best quarter, with that trial's configuration. A
+    function that does not read `get_checkpoint` begins again there, and may never end without *max_t*. Each
     value of this is drawn again with a chance of *resample*; else it is multiplied by one of the *factors*,
     or moves to a neighbour in a list. The trial's own results and counts go on.
 

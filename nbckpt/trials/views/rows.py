@@ -9,7 +9,6 @@ from typing import Any
 
 from nbckpt.render import Cell, Column, Table, duration, short
 from nbckpt.trials.model.metrics import is_number, plain
-from nbckpt.trials.model.scheduling import GENERATION
 from nbckpt.trials.model.trial import Status, Trial, state_of
 from nbckpt.trials.views.eta import Progress
 from nbckpt.trials.views.formats import shown_value, tail
@@ -106,7 +105,7 @@ def _of_rungs(shown: Sequence[Trial]) -> Iterator[_Filled]:
     """Yield the rungs, or the generations, if a trial has reached one."""
     scheduled = [state_of(trial).scheduling for trial in shown]
     if any(scheduling.rungs for scheduling in scheduled):
-        are_generations = any(scheduling.reason.startswith(GENERATION) for scheduling in scheduled)
+        are_generations = any(scheduling.has_generations for scheduling in scheduled)
         heading = "generation" if are_generations else "rung"
         yield Column(heading, number=True), partial(_rung, first=int(are_generations))
 

@@ -11,7 +11,7 @@ from nbckpt.errors import UsageError
 from nbckpt.render import thinned
 from nbckpt.trials.model.metrics import ITERATION, is_number, lookup
 from nbckpt.trials.model.reading import iterations_of_rungs, results_in
-from nbckpt.trials.model.trial import Trial
+from nbckpt.trials.model.trial import Trial, state_of
 from nbckpt.trials.views.formats import shown_value, tail
 from nbckpt.trials.views.metrics import flat_config, varying
 from nbckpt.trials.views.plots import style
@@ -33,6 +33,7 @@ _LINES: tuple[Literal["-", "--", ":"], ...] = ("-", "--", ":")
 _UNITS = {"h": 3600.0, "min": 60.0, "s": 1.0}
 
 _RUNGS = "Dots are rungs, where the scheduler compared the trials."
+_GENERATIONS = "Dots are the ends of generations, where the scheduler compared the trials."
 
 Points = Sequence[tuple[float, float]]
 
@@ -70,7 +71,7 @@ def curves(
     over = "time in training" if unit else "iteration"
     alt = f"{' and '.join(metrics)} of {shown} of {experiment.name}, by {over}"
     alt += f", smoothed by {request.smooth:g}" if request.smooth else ""
-    notes = [note, _RUNGS if rungs else "", *(sentence for choice in chosen for sentence in choice.notes)]
+    notes = [note, _meaning_of_dots(rungs), *(sentence for choice in chosen for sentence in choice.notes)]
     return Drawn(
         figure,
         f"{experiment.name}: {', '.join(metrics)}",
@@ -171,6 +172,14 @@ def _rungs(trial: Trial, unit: str) -> list[float]:
     place, seconds = ("time_total_s", _UNITS[unit]) if unit else (ITERATION, 1.0)
     results = (event["result"] for event in results_in(trial.folder))
     return [lookup(result, place) / seconds for result in results if result[ITERATION] in at]
+
+
+def _meaning_of_dots(trials: Iterable[Trial]) -> str:
+    """Return what the dots of the trials mean that a scheduler compared; "" for no trial."""
+    compared = [state_of(trial).scheduling for trial in trials]
+    if any(scheduling.has_generations for scheduling in compared):
+        return _GENERATIONS
+    return _RUNGS if compared else ""
 
 
 def _mark_rungs(axes: Axes, handles: Mapping[Trial, Line2D], rungs: Mapping[Trial, Sequence[float]]) -> None:
