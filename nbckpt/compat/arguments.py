@@ -15,7 +15,8 @@ MEANINGS = {
     "stop": "what ends a trial: a dict of metrics, reached with `>=`, or a function",
     "config": "the configuration, with `grid_search`, `choice` and the others",
     "num_samples": "how often the whole grid is tried",
-    "resources_per_trial": "`cpu` and `gpu` set how many trials run side by side; nothing is reserved",
+    "resources_per_trial": "`cpu` and `gpu` set how many trials run side by side. With `process` each "
+    "trial has its `gpu` for itself, with `ray` and `slurm` all are reserved",
     "max_concurrent_trials": "how many trials run side by side",
     "local_dir": "the folder of experiments",
     "storage_path": "the folder of experiments, or a URL to sync them to",

@@ -1,17 +1,40 @@
-"""A real Ray cluster of two nodes, each with a disk and a secret of its own."""
+"""A callback that calls a function, and a real Ray cluster of two nodes with their own disks and secrets."""
 
 from __future__ import annotations
 
 import shutil
 import socket
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import pytest
+
+from nbckpt.trials import Callback, Trial
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # as the callbacks of a notebook
+
+
+class Hook(Callback):
+    """Calls a function with each result, and keeps the errors."""
+
+    def __init__(self, function: Callable[[Trial, Mapping[str, Any]], object] = lambda *_: None) -> None:
+        self.function = function
+        self.errors: list[BaseException] = []
+
+    def on_trial_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
+        self.function(trial, result)
+
+    def on_trial_error(self, trial: Trial, error: BaseException) -> None:
+        self.errors.append(error)
+
+    def __reduce__(self) -> Any:
+        return Hook, ()
 
 
 @cache

@@ -11,13 +11,13 @@ import sys
 import threading
 import time
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import cloudpickle
 import pytest
-from cluster.conftest import Nodes, living_actors, until
+from cluster.conftest import Hook, Nodes, living_actors, until
 
 import nbckpt
 from nbckpt.errors import TrialError, UsageError
@@ -28,30 +28,12 @@ from nbckpt.store import base
 from nbckpt.trials import Experiment, Status, Trial
 from nbckpt.trials.executors import WorkerLostError, transport
 from nbckpt.trials.executors.ray import RayExecutor
-from nbckpt.trials.model.callback import Callback
 
 pytestmark = pytest.mark.slow  # the start of a cluster
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # as the functions of a notebook
 
 A_WHILE = 120
-
-
-class Hook(Callback):
-    """Calls a function with each result, and keeps the errors."""
-
-    def __init__(self, function: Callable[[Trial, Mapping[str, Any]], None] = lambda *_: None) -> None:
-        self.function = function
-        self.errors: list[BaseException] = []
-
-    def on_trial_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
-        self.function(trial, result)
-
-    def on_trial_error(self, trial: Trial, error: BaseException) -> None:
-        self.errors.append(error)
-
-    def __reduce__(self) -> Any:
-        return Hook, ()
 
 
 def run(

@@ -21,6 +21,7 @@ from nbckpt.compat.ray_tune import logger, schedulers, search, stopper
 from nbckpt.compat.ray_tune.translation import concurrency, space, stop, translated
 from nbckpt.errors import Interrupted, TrialError
 from nbckpt.trials import Experiment
+from nbckpt.trials.executors.process import ProcessExecutor
 from nbckpt.trials.model.drawing import configs
 
 ROOT = Path(__file__).parents[2]
@@ -435,6 +436,45 @@ def test_resources_go_to_ray_if_it_runs_the_trials() -> None:
     arguments = translated({"executor": "ray", "resources_per_trial": {"cpu": 2, "gpu": 1}})
     assert arguments["resources_per_trial"] == {"CPU": 2, "GPU": 1}
     assert arguments["max_concurrent"] is None
+
+
+@pytest.mark.parametrize(
+    ("executor", "reserved", "most"),
+    [
+        ("process", {"GPU": 1}, 3),
+        (ProcessExecutor(), {"GPU": 1}, 3),
+        ("slurm partition=gpu", {"CPU": 2, "GPU": 1}, None),
+        ("thread", None, 1),
+        (None, None, 1),
+    ],
+)
+def test_gpus_are_reserved_where_trials_are_processes(
+    monkeypatch: pytest.MonkeyPatch, executor: Any, reserved: dict[str, int] | None, most: int | None
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 6)
+    given = {} if executor is None else {"executor": executor}
+    arguments = translated({**given, "resources_per_trial": {"cpu": 2, "gpu": 1}})
+    assert (arguments.get("resources_per_trial"), arguments["max_concurrent"]) == (reserved, most)
+
+
+@pytest.mark.slow
+def test_a_trial_of_a_process_sees_the_gpu_it_asks_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NBCKPT_GPUS", "3,7")
+    monkeypatch.setenv("NBCKPT_RUNTIME", str(tmp_path / "locks"))
+
+    def train(config: dict[str, Any]) -> None:
+        Path(config["file"]).write_text(os.environ["CUDA_VISIBLE_DEVICES"])
+
+    tune.run(
+        train,
+        config={"file": str(tmp_path / "sees")},
+        local_dir=tmp_path / "experiments",
+        executor="process",
+        resources_per_trial={"cpu": 1, "gpu": 2},
+    )
+    assert (tmp_path / "sees").read_text() == "3,7"
 
 
 class Recording(tune.Callback):

@@ -18,6 +18,7 @@ from nbckpt.compat.settings import CheckpointConfig, FailureConfig
 from nbckpt.errors import UsageError
 from nbckpt.store import local_folder
 from nbckpt.sync import SyncConfig
+from nbckpt.trials.executors import Executor
 from nbckpt.trials.home import experiments_folder, inside_store
 from nbckpt.trials.model.metrics import is_number, lookup
 from nbckpt.trials.model.retention import RetentionPolicy
@@ -55,10 +56,9 @@ def translated(given: Mapping[str, Any]) -> dict[str, Any]:
         own = {"metric": search.metric, "mode": search.mode}
         arguments = {name: text for name, text in own.items() if text} | arguments
         arguments["points"] = search.points
-    resources = given.get("resources_per_trial", {})
-    if given.get("executor") == "ray":  # it reserves what each trial needs
-        arguments["resources_per_trial"] = {name.upper(): number for name, number in resources.items()}
-        resources = {}
+    reserved, resources = _divided(given.get("resources_per_trial", {}), given.get("executor") or "")
+    if reserved:
+        arguments["resources_per_trial"] = reserved
     return arguments | {
         "config": space(given.get("config", {})),
         "stop": stop(given.get("stop"), given.get("metric", ""), given.get("mode", "")),
@@ -141,6 +141,22 @@ def _stopped(stopper: Any, trial_id: str, result: Mapping[str, Any]) -> bool:
 
 def _any_stopped(stoppers: list[Callable[..., bool]], trial_id: str, result: Mapping[str, Any]) -> bool:
     return any(stopper(trial_id, result) for stopper in stoppers)
+
+
+def _divided(resources: Mapping[str, Any], executor: str | Executor) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the resources that the executor reserves, by nbckpt's names, and those that set the concurrency.
+
+    Ray and Slurm reserve all. A process has its GPUs for itself, see docs/decisions/0109.
+    """
+    name, *_ = (executor if isinstance(executor, str) else executor.name).split() or [""]
+    has_all = name in {"ray", "slurm"}
+    reserved = {
+        key: number
+        for key, number in resources.items()
+        if number is not None and (has_all or (name == "process" and key.upper() == "GPU"))
+    }
+    others = {key: number for key, number in resources.items() if key not in reserved}
+    return {key.upper(): number for key, number in reserved.items()}, others
 
 
 def concurrency(resources: Mapping[str, Any], most: int | None) -> int | None:
