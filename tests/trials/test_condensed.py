@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from nbckpt.errors import CorruptError
 from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.model import condensed as condensed_module
-from nbckpt.trials.model import params
+from nbckpt.trials.model import journal, params
 from nbckpt.trials.model import state as state_module
 from nbckpt.trials.model.condensed import Condensed
 from nbckpt.trials.model.curve import MOST_POINTS, Curve
@@ -127,6 +127,14 @@ def test_results_that_are_repeated_count_once(tmp_path: Path) -> None:
         assert (one.metric_names, one.iteration) == (["loss"], 3)
         curve = state_of(one).condensed.curves["loss"]
         assert (curve.low, curve.high, curve.count) == ((0, 1.0), (2, 5.0), 3)
+
+
+def test_repeated_results_count_once_though_the_first_start_is_damaged(tmp_path: Path) -> None:
+    trial, _ = live_and_read(tmp_path, [{"loss": 1.0}, {"loss": -9.0}, 1, {"loss": 3.0}])
+    file = trial.folder / journal.FILE
+    file.write_bytes(file.read_bytes().replace(b"start", b"st\0rt", 1))
+    again = Trial.read(trial.folder)
+    assert (again.metric("loss"), again.iteration, again.damage != "") == ([1.0, 3.0], 2, True)
 
 
 def test_a_trial_keeps_little_however_much_it_reports(tmp_path: Path) -> None:

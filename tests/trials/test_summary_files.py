@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import nbckpt
@@ -90,6 +90,7 @@ events = st.one_of(
 
 @settings(max_examples=40)
 @given(st.lists(events, max_size=20))
+@example([("result", {}), ("start", 0), ("start", 1)])
 def test_a_summary_is_equal_to_a_fold(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, Any]]
 ) -> None:

@@ -19,7 +19,7 @@ from nbckpt.trials.model.owner import check_owner, is_of_other
 from nbckpt.trials.model.state import Status, TrialState
 
 _MOST_PREVIEWS = 200
-_START = b'"start"'
+_RESULT, _START = b'"result"', b'"start"'
 _CHUNK = 1 << 20
 _MOVES = ("result", "start", "pause", "end", "error", "queue")
 """The events after which a decision has taken effect, or no longer counts."""
@@ -123,13 +123,17 @@ def results_in(folder: Path) -> Iterator[Event]:
 
 
 def _is_started_again(file: Path) -> bool:
-    """Return whether a journal may have several starts. Most have one, and are then read once."""
+    """Return whether a start may follow a result. In most journals none does, so one reading is enough."""
     with explained("read", file), open(file, "rb", opener=only_files) as opened:
-        whole, end = 0, b""
+        end, awaited = b"", _RESULT
         while chunk := opened.read(_CHUNK):
-            whole += (end + chunk).count(_START)
-            end = chunk[1 - len(_START) :]
-    return whole > 1
+            part = end + chunk
+            if awaited is _RESULT and (at := part.find(_RESULT)) >= 0:
+                part, awaited = part[at:], _START
+            if awaited is _START and _START in part:
+                return True
+            end = part[1 - len(_RESULT) :]
+    return False
 
 
 def iterations_of_rungs(folder: Path) -> list[int]:
