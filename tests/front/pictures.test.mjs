@@ -67,6 +67,21 @@ test("a line has a gap where a value is not finite", () => {
   assert.equal(course([0, 1, 2], [1, NaN, 0], place), "M0.0 0.0M100.0 100.0");
 });
 
+test("keys move a range by a value or a tenth, and keep it on the axis", () => {
+  const width = axes.axis([128, 16, 256, 32], rows, format);
+  const after = (axis, ...keys) => keys.reduce((brush, key) => axes.moved(axis, brush, key.endsWith("up"), key.startsWith("top")), undefined);
+  assert.deepEqual(after(width, "up"), { values: ["16"] });
+  assert.deepEqual(after(width, "down", "up"), { values: ["256"] });
+  assert.deepEqual(after(width, "up", "up", "top up"), { values: ["32", "128"] });
+  assert.deepEqual(after(width, "up", "top up", "top down", "top down"), { values: ["16"] });
+  const lr = axes.axis(Array.from({ length: 20 }, (_, at) => at), rows, format);
+  const [from, to] = lr.span(after(lr, "up", "up", "top up"));
+  assert.ok(near(from, 0.1) && near(to, 0.3));
+  const narrow = lr.brush(0.5, 0.52);
+  assert.ok(near(lr.span(axes.moved(lr, narrow, false, true))[1], 0.52));
+  assert.ok(near(lr.span(axes.moved(lr, lr.brush(0.5, 0.97), true, false))[1], 1));
+});
+
 test("few values have a place each in their own order, and many numbers a scale", () => {
   const width = axes.axis([128, 16, 256, 32], rows, format);
   assert.deepEqual(width.ticks.map((tick) => tick.text), ["16", "32", "128", "256"]);

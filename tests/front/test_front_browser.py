@@ -206,6 +206,25 @@ def test_dragging_on_a_setting_filters_the_table(page: Page, address: str) -> No
     expect(panel.locator(".nb-parallel .nb-brush")).to_have_count(1)
 
 
+def test_keys_on_an_axis_filter_the_table(page: Page, address: str) -> None:
+    panel = opened(page, address)
+    grid, keys = panel.get_by_role("grid"), page.keyboard
+    panel.get_by_role("tab", name="Parallel lines").click()
+    axis = panel.get_by_role("slider").first
+    expect(axis).to_have_attribute("aria-valuetext", "the whole range")
+    axis.focus()
+    keys.press("ArrowUp")
+    expect(panel.get_by_role("button", name="Clear filters")).to_be_visible()
+    expect(axis).to_be_focused()
+    lowest = axis.get_attribute("aria-valuetext")
+    keys.press("Shift+ArrowUp")
+    expect(axis).not_to_have_attribute("aria-valuetext", lowest)
+    keys.press("0")
+    expect(axis).to_have_attribute("aria-valuetext", "the whole range")
+    expect(grid).to_have_attribute("aria-rowcount", "61")
+    expect(axis).to_be_focused()
+
+
 def test_keys_lead_everywhere_and_never_leave(page: Page, address: str) -> None:
     panel = opened(page, address)
     expect(names(panel).first).to_have_text("t52")

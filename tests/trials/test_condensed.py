@@ -129,7 +129,7 @@ def test_results_that_are_repeated_count_once(tmp_path: Path) -> None:
         assert (curve.low, curve.high, curve.count) == ((0, 1.0), (2, 5.0), 3)
 
 
-def test_repeated_results_count_once_though_the_first_start_is_damaged(tmp_path: Path) -> None:
+def test_a_lost_first_start_does_not_count_results_twice(tmp_path: Path) -> None:
     trial, _ = live_and_read(tmp_path, [{"loss": 1.0}, {"loss": -9.0}, 1, {"loss": 3.0}])
     file = trial.folder / journal.FILE
     file.write_bytes(file.read_bytes().replace(b"start", b"st\0rt", 1))

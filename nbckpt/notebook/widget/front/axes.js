@@ -13,6 +13,7 @@
  */
 
 const FEW = 8;
+const KEY_STEPS = 10;
 const BINS = 8;
 const LARGEST = 1e300;
 
@@ -72,6 +73,19 @@ function numbersAxis(numbers, rows) {
     brush: (a, b) => (Math.abs(a - b) < 0.01 ? null : { low: invert(Math.min(a, b)), high: invert(Math.max(a, b)) }),
     span: (brush) => ("values" in brush ? [0, 0] : [place(brush.low), place(brush.high)]),
   };
+}
+
+/**
+ * Move a range by one value of an axis, or by a tenth of it. The first key takes the end that it comes from.
+ * @param {Axis} axis @param {Brush | undefined} brush @param {boolean} up @param {boolean} topOnly whether the lower end stays
+ */
+export function moved(axis, brush, up, topOnly) {
+  const step = 1 / (axis.kind === "values" ? Math.max(1, axis.ticks.length) : KEY_STEPS);
+  if (!brush) return up ? axis.brush(0, step) : axis.brush(1 - step, 1);
+  const [from, to] = axis.span(brush);
+  const room = up ? 1 - to : topOnly ? to - from - step : from;
+  const by = (up ? 1 : -1) * Math.max(0, Math.min(step, room));
+  return axis.brush(topOnly ? from : from + by, to + by);
 }
 
 /** A number of which differences are finite. @param {number} number */

@@ -11,6 +11,7 @@ export const KEYS = [
   { key: "← →", does: "on tabs: another pane. In the list: columns. In a chart: one step" },
   { key: "↑ ↓ PgUp PgDn Home End", does: "move in the list. In a chart: the next line" },
   { key: "Shift-↑ ↓", does: "select a range" },
+  { key: "↑ ↓ Shift-↑ ↓ 0", does: "on an axis: move the filter, move its top, clear it" },
   { key: "Space", does: "select" },
   { key: "Enter", does: "open the detail. In a header: sort" },
   { key: "Ctrl-A", does: "select what is filtered" },

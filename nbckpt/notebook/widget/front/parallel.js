@@ -1,5 +1,5 @@
 /**
- * Parallel lines: an axis for each setting, the metric at the right, a line for each trial. Dragging on an axis filters.
+ * Parallel lines: an axis for each setting, the metric at the right, a line for each trial. Dragging on an axis filters, and so do keys.
  *
  * @typedef {import("./rows.js").Trial} Trial
  * @typedef {import("./axes.js").Axis} Axis
@@ -18,6 +18,8 @@ export function picture(frame, beside) {
   const { rows: logic, axes } = parts;
   const element = dom.make("div", { class: "nb-parallel" });
   let drawn = "";
+  /** @type {{ name: string, x: number, axis: Axis }[]} */
+  let made = [];
 
   function draw() {
     const [width, height] = [Math.max(260, element.clientWidth), Math.max(180, element.clientHeight)];
@@ -27,7 +29,20 @@ export function picture(frame, beside) {
     if (now === drawn) return;
     drawn = now;
     if (!rows.length || !beside.known.settings.length) return element.replaceChildren(dom.make("p", { class: "nb-empty nb-quiet-text", text: "No setting varies." }));
+    const held = element.contains(document.activeElement) ? document.activeElement?.getAttribute("data-axis") : null;
     element.replaceChildren(whole(rows, seen, width, height));
+    if (held) /** @type {SVGElement | undefined} */ ([...element.querySelectorAll("[data-axis]")].find((each) => each.getAttribute("data-axis") === held))?.focus();
+  }
+
+  /** @param {KeyboardEvent} event */
+  function key(event) {
+    const name = /** @type {Element} */ (event.target).getAttribute("data-axis");
+    const each = made.find((one) => one.name === name);
+    if (!each || event.ctrlKey || event.metaKey || event.altKey) return false;
+    if (event.key === "0") return beside.brush(each.name, null), true;
+    if (event.key !== "ArrowUp" && event.key !== "ArrowDown") return false;
+    beside.brush(each.name, axes.moved(each.axis, beside.brushes()[each.name], event.key === "ArrowUp", event.shiftKey));
+    return true;
   }
 
   /** @param {Trial[]} rows @param {Set<string>} seen @param {number} width @param {number} height */
@@ -35,12 +50,12 @@ export function picture(frame, beside) {
     const most = Math.max(2, Math.floor((width - 2 * SIDE) / 70));
     const names = [...beside.known.settings.slice(0, most).map((name) => `settings:${name}`), ...(beside.known.metric ? [`metrics:${beside.known.metric}`] : [])];
     const able = rows.filter((row) => row.status !== "failed");
-    const made = names.map((name, index) => ({
+    made = names.map((name, index) => ({
       name, x: SIDE + (index * (width - 2 * SIDE)) / Math.max(1, names.length - 1),
       axis: axes.axis((name.startsWith("metrics:") ? able : rows).map((row) => logic.valueOf(row, name)), logic, format, { scale: name.startsWith("metrics:") }),
     }));
     const down = (/** @type {number} */ share) => TOP + (1 - share) * (height - TOP - BOTTOM);
-    const svg = dom.draw("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": `Parallel lines of ${seen.size} trials over ${names.map(parts.columns.title).join(", ")}` },
+    const svg = dom.draw("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": `Parallel lines of ${seen.size} trials over ${names.map(parts.columns.title).join(", ")}` },
       ...lines(rows, seen, made, down), ...made.flatMap((each) => axisOf(each, down)));
     let axis = made[0];
     parts.brushing.brushing(svg, {
@@ -83,11 +98,19 @@ export function picture(frame, beside) {
     const title = parts.columns.title(name);
     return [
       dom.draw("line", { x1: x, x2: x, y1: down(0), y2: down(1), class: "nb-axis" }),
+      dom.draw("rect", {
+        x: x - GRIP / 2, width: GRIP, y: down(1), height: down(0) - down(1), class: "nb-axis-keys", "data-axis": name, tabindex: 0,
+        role: "slider", "aria-label": title, "aria-orientation": "vertical", "aria-valuemin": 0, "aria-valuemax": 100,
+        "aria-valuenow": brush ? Math.round(100 * Math.max(0, Math.min(1, to))) : 100, "aria-valuetext": brush ? rangeText(brush) : "the whole range",
+      }),
       brush && dom.draw("rect", { x: x - 8, width: 16, y: down(Math.min(1, to)), height: Math.max(2, down(Math.max(0, from)) - down(Math.min(1, to))), class: "nb-brush" }),
       dom.draw("text", { x, y: 14, "text-anchor": "middle", class: "nb-axis-title", text: title.length > 12 ? `${title.slice(0, 11)}…` : title }, dom.draw("title", { text: title })),
       ...axis.ticks.map((tick) => dom.draw("text", { x: x + 5, y: down(tick.at) + 3.5, class: "nb-tick nb-tick-on", text: tick.text.length > 9 ? `${tick.text.slice(0, 8)}…` : tick.text })),
     ];
   }
+
+  /** @param {import("./rows.js").Brush} brush */
+  const rangeText = (brush) => ("values" in brush ? brush.values.join(", ") : `${format.number(brush.low)} to ${format.number(brush.high)}`);
 
   /** @param {string | null} id */
   function hover(id) {
@@ -103,6 +126,7 @@ export function picture(frame, beside) {
     const id = /** @type {Element} */ (event.target).getAttribute("data-id");
     if (id) beside.select([id]);
   });
+  frame.keys(element, key);
   const sized = new ResizeObserver(() => element.isConnected && element.clientWidth && draw());
   sized.observe(element);
   frame.signal.addEventListener("abort", () => sized.disconnect());
