@@ -257,6 +257,26 @@ def test_an_unwritten_buffer_is_wholly_clean(array: np.ndarray) -> None:
 
 
 @needs_record
+def test_memory_that_is_to_be_written_counts_as_written(array: np.ndarray) -> None:
+    first = look(array)
+    page_record().expect_write(address(array), 3 * PAGE)
+    array[MIDDLE] = 2
+    second = look(array, first)
+    assert inner(second) == [(MIDDLE, MIDDLE + 3 * PAGE)]
+    assert not inner(look(array, second))
+    by_item(array)
+    assert covers(look(array, second), MIDDLE)
+
+
+@needs_record
+def test_memory_that_nobody_watches_may_be_written(array: np.ndarray) -> None:
+    page_record().expect_write(address(array), PAGE)
+    look(array[:MB])
+    page_record().expect_write(address(array, 0), 4 * MB)  # only a part is watched
+    array[:] = 3
+
+
+@needs_record
 def test_many_looks_lose_no_write_of_long_ago(array: np.ndarray) -> None:
     first = latest = look(array)
     for step in range(40):

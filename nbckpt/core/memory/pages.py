@@ -169,6 +169,16 @@ class PageRecord:
                 self._rest(region, written, address, last)
             return Look(address, size, dirty, looks, region, number)
 
+    def expect_write(self, address: int, size: int) -> None:
+        """Count memory as written that the caller is about to write, so that no page of it costs a fault."""
+        start, end = _all_pages(address, address + size)
+        with self._lock:
+            if self._linux is None:
+                return
+            for region in self._overlapping(start, end):
+                with suppress(OSError):  # other pages are there now
+                    self._linux.unprotect(max(start, region.start), min(end, region.end))
+
     def end(self, regions: list[_Region], private: Ranges) -> None:
         """End the record of those regions that are not in private memory."""
         with self._lock:
@@ -183,15 +193,18 @@ class PageRecord:
 
     def _containing(self, start: int, end: int) -> _Region | None:
         """Return the region of these pages. Regions that overlap it in another way end."""
-        starts = self._in_order()
-        at = max(0, bisect_right(starts, start) - 1)
-        for region in [self._regions[there] for there in starts[at : bisect_left(starts, end)]]:
+        for region in self._overlapping(start, end):
             if region.start <= start and region.end >= end and not region.is_open:
                 self._regions[region.start] = self._regions.pop(region.start)
                 return region
-            if region.end > start:
-                self._end(region)
+            self._end(region)
         return None
+
+    def _overlapping(self, start: int, end: int) -> list[_Region]:
+        starts = self._in_order()
+        first = max(0, bisect_right(starts, start) - 1)
+        near = [self._regions[there] for there in starts[first : bisect_left(starts, end)]]
+        return [region for region in near if region.end > start]
 
     def _scan(self, linux: Userfault, region: _Region, number: int, address: int, last: int) -> Ranges | None:
         """Note what was written, or end the region if its pages are no longer those that were protected."""
