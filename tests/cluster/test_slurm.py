@@ -19,11 +19,11 @@ from cluster.conftest import Hook
 
 import nbckpt
 from nbckpt.errors import UsageError
-from nbckpt.trials import Experiment, Status, Trial
-from nbckpt.trials.executors import open_executor, slurm_queue
+from nbckpt.trials import Executor, Experiment, Status, Trial
+from nbckpt.trials.executors import open_executor
 from nbckpt.trials.executors.mailbox import ANSWER, REQUEST, Mailbox
 from nbckpt.trials.executors.slurm import FOLDER, SlurmExecutor
-from nbckpt.trials.executors.slurm_queue import Queue
+from nbckpt.trials.executors.slurm_queue import Queue, Submitter
 
 if find_spec("submitit") is None:
     pytest.skip("needs submitit", allow_module_level=True)
@@ -83,7 +83,7 @@ def offers(config: dict[str, Any]) -> None:
         nbckpt.report(i=i, start=start, pid=os.getpid(), checkpoint={"i": i} if asked else None)
 
 
-def run(function: Any, executor: str, config: Any = None, **options: Any) -> Experiment:
+def run(function: Any, executor: str | Executor, config: Any = None, **options: Any) -> Experiment:
     experiment = nbckpt.run(function, config or {}, executor=executor, name="e", **options)
     assert experiment.wait(SECONDS)
     return experiment
@@ -197,17 +197,23 @@ def lost(trial: Trial, result: Mapping[str, Any]) -> None:
     shutil.rmtree(mailbox)
 
 
-def test_jobs_that_start_together_are_one_array(monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes: list[int] = []
-    usual = slurm_queue.Submitter._submit
-    monkeypatch.setattr(slurm_queue, "WINDOW_S", 3)
-    monkeypatch.setattr(
-        slurm_queue.Submitter,
-        "_submit",
-        lambda self, batch, *rest: (sizes.append(len(batch)), usual(self, batch, *rest))[1],
-    )
-    run(count, LOCAL, {"x": nbckpt.grid_search([1, 2, 3])})
-    assert sizes == [3]
+class CountingSubmitter(Submitter):
+    """Keeps the sizes of the arrays. The first job of each waits long enough for the others."""
+
+    def __init__(self) -> None:
+        super().__init__("local", window_s=3)
+        self.sizes: list[int] = []
+
+    def _submit(self, batch: Any, logs: Path, parameters: Mapping[str, Any]) -> None:
+        self.sizes.append(len(batch))
+        super()._submit(batch, logs, parameters)
+
+
+def test_jobs_that_start_together_are_one_array() -> None:
+    executor = SlurmExecutor("local", timeout_min=5)
+    executor._submitter = submitter = CountingSubmitter()
+    run(count, executor, {"x": nbckpt.grid_search([1, 2, 3])})
+    assert submitter.sizes == [3]
 
 
 def test_parameters_of_jobs_are_those_of_slurm() -> None:

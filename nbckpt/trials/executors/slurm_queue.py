@@ -15,8 +15,7 @@ from nbckpt.errors import UsageError
 from nbckpt.trials.executors.base import WorkerLostError
 from nbckpt.trials.executors.slurm_job import run_job
 
-WINDOW_S = 0.3
-"""How long the first of several trials waits for the others, which are submitted with it."""
+_WINDOW_S = 0.3
 _PERIOD_S = 10.0
 _ANSWER_S = 60.0
 GONE = "GONE"
@@ -28,10 +27,15 @@ ENDED = {"COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "PREEMPTED", "NODE_FAIL"
 
 
 class Submitter:
-    """Submits jobs: those that come within a short time with equal parameters are one array."""
+    """Submits jobs: those that come within a short time with equal parameters are one array.
 
-    def __init__(self, cluster: str) -> None:
-        self._cluster = cluster
+    Args:
+        cluster: See `SlurmExecutor`.
+        window_s: How long the first of several jobs waits for the others, in seconds.
+    """
+
+    def __init__(self, cluster: str, window_s: float = _WINDOW_S) -> None:
+        self._cluster, self._window_s = cluster, window_s
         self._changed = threading.Lock()
         self._waiting: dict[str, list[tuple[Path, Future[Any]]]] = {}
 
@@ -48,7 +52,7 @@ class Submitter:
             batch.append((mailbox, mine))
             leads = len(batch) == 1
         if leads:
-            threading.Event().wait(WINDOW_S)
+            threading.Event().wait(self._window_s)
             with self._changed:
                 batch = self._waiting.pop(key)
             self._submit(batch, logs, parameters)
