@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nbckpt.core.memory import pages, process, selftest
+from nbckpt.core.memory import pages, process, regions, selftest
 from nbckpt.core.memory.pages import LEAST, Look, PageRecord, page_record
 from nbckpt.core.memory.userfault import PAGE, Userfault
 
@@ -340,12 +340,12 @@ def test_a_look_within_a_look_neither_waits_nor_loses_a_write(
 
 @needs_record
 def test_what_a_region_remembers_is_bounded(array: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "_MOST_RANGES", 4)
+    monkeypatch.setattr(regions, "_MOST_RANGES", 4)
     first = latest = look(array)
     for step in range(60):
         array[step * 7 * PAGE] = 2
         latest = look(array, latest)
-    (region,) = (region for region in page_record()._regions.values() if region.start == array.ctypes.data)
+    (region,) = page_record()._regions.overlapping(array.ctypes.data, array.ctypes.data + 1)
     assert sum(len(ranges) for _, ranges in region.entries) < 60
     assert all(covers(look(array, first), step * 7 * PAGE) for step in range(60))
 
