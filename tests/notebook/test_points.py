@@ -77,14 +77,11 @@ TABLE = {
 }
 
 
-@pytest.fixture
-def watched(notebook: Notebook) -> Notebook:
-    notebook.run("import copy, random, threading\nimport numpy as np\nimport pandas as pd")
-    notebook.run("%load_ext nbckpt")
-    notebook.run(AUTO_ON)
-    return notebook
-
-
+SETUP = """
+import copy, random, threading
+import numpy as np
+import pandas as pd
+"""
 SLOW = {"model", "pyplot", "figure and axes"}
 
 
