@@ -70,7 +70,7 @@ def _open(executor: str | Executor, resources: Mapping[str, float]) -> Executor:
 
         return SlurmExecutor(**options)
     if name not in NAMES:
-        return open_other(name, options)
+        return open_other(name, options, NAMES)
     if words:
         raise UsageError(f"the executor {name} takes no options: leave out {' '.join(words)!r}")
     if executor == "process":
