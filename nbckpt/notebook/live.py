@@ -49,7 +49,7 @@ class Tables(Protocol):
         """Return a place for a live table; None if there is none here."""
 
     def mount(self, experiment: Experiment, place: Place, after: Callable[[], object]) -> Mounted | None:
-        """Mount a live table in its place, and call *after* after each deed there; None if it cannot work."""
+        """Mount a live table in its place. Call *after* after each action there. None if it cannot work."""
 
 
 class View:

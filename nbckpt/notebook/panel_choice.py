@@ -98,7 +98,7 @@ class LiveTables:
         Args:
             experiment: The experiment. If it belongs to another store, commands cannot reach it: no table.
             place: The place, which is shown already.
-            after: Called after each deed.
+            after: Called after each action of the user.
         """
         if not has_anywidget() or self._open_session().library.folder != experiment.folder.parent:
             return None
