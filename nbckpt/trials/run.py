@@ -123,7 +123,7 @@ def run(
             `must`.
         StoreError: The disk or the remote storage failed.
 
-    Example:
+    Examples:
         >>> def train(config):
         ...     for step in range(3):
         ...         nbckpt.report(loss=config["lr"] / (step + 1))

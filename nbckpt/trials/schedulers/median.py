@@ -38,7 +38,7 @@ class MedianStopping(Scheduler):
     Raises:
         UsageError: An argument is impossible.
 
-    Example:
+    Examples:
         >>> def train(config):
         ...     for step in range(4):
         ...         nbckpt.report(loss=config["lr"])

@@ -48,7 +48,7 @@ class PBT(Scheduler):
     Raises:
         UsageError: An argument is impossible.
 
-    Example:
+    Examples:
         >>> def train(config):
         ...     checkpoint = nbckpt.get_checkpoint()  # of another trial, after an exploit
         ...     for step in range(checkpoint.to_dict()["step"] + 1 if checkpoint else 0, 4):
