@@ -9,17 +9,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from functools import partial
 from html.parser import HTMLParser
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page
 
 from notebook.lab import PICTURES, browser, chromium
+from servers.files import served_folder
 
 __all__ = ["browser", "chromium"]  # fixtures
 
@@ -90,13 +88,8 @@ def test_the_external_links_are_listed() -> None:
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, *_: Any) -> None: ...
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(FOLDER))) as server:
-        Thread(target=server.serve_forever).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with served_folder(FOLDER) as address:
+        yield address
 
 
 @needs_site
