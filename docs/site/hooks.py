@@ -123,7 +123,8 @@ def linked(link: re.Match[str], source: str, at: str, files: Files) -> str:
     page = FILES.get(path) or path.removeprefix("docs/").replace(".ipynb", ".md")
     if (ROOT / path).is_dir():
         page = f"{page}/README.md"
-    if files.get_file_from_path(page):
+    shown = files.get_file_from_path(page)
+    if shown and not shown.inclusion.is_excluded():
         return f"{text}({posixpath.relpath(page, posixpath.dirname(at) or '.')}{anchor})"
     if (ROOT / path).exists() and not text.startswith("!"):
         return text[1:-1]
