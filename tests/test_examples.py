@@ -12,7 +12,6 @@ import pytest
 
 import nbckpt
 from nbckpt import media, states, store, sync, testing, trials
-from nbckpt.trials.engine.open_trial import OpenTrial
 
 HOOKS = {"load_ipython_extension", "unload_ipython_extension"}
 """IPython calls these; a user writes `%load_ext nbckpt`."""
@@ -39,7 +38,7 @@ ELSEWHERE = {"checkpoint_dir", "save_and_exit", "save_on_signal", "use_folder"}
 
 CLASSES = (
     *(nbckpt.Tracker, nbckpt.Checkpoint, nbckpt.State, nbckpt.Experiment, nbckpt.Trial, nbckpt.SyncConfig),
-    *(OpenTrial, media.StoredMedia, sync.Syncer, testing.FaultyStore, testing.RecordingStore),
+    *(trials.OpenTrial, media.StoredMedia, sync.Syncer, testing.FaultyStore, testing.RecordingStore),
 )
 """The classes whose methods users call."""
 
