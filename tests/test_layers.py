@@ -41,7 +41,7 @@ BELOW = {
 }
 """Modules of no room that the rooms may import."""
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names.split()}
-RANK |= {"integrations": RANK["tracker"], "testing": RANK["core"]}
+RANK |= {"integrations": RANK["tracker"], "testing": RANK["tracker"]}
 HOMES = {
     "IPython": "notebook",
     "ipywidgets": "notebook",

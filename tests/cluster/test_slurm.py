@@ -19,8 +19,9 @@ from cluster.conftest import Hook
 
 import nbckpt
 from nbckpt.errors import UsageError
-from nbckpt.trials import Executor, Experiment, Status, Trial
-from nbckpt.trials.executors import open_executor
+from nbckpt.testing import ExecutorTests
+from nbckpt.trials import Experiment, Status, Trial
+from nbckpt.trials.executors import open_executor, slurm_queue
 from nbckpt.trials.executors.mailbox import ANSWER, REQUEST, Mailbox
 from nbckpt.trials.executors.slurm import FOLDER, SlurmExecutor
 from nbckpt.trials.executors.slurm_queue import Queue, Submitter
@@ -59,6 +60,24 @@ def executor(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest
         folder = Path(shared) / tmp_path.name
     monkeypatch.setenv("NBCKPT_STORE", str(folder / "store"))
     return LOCAL if request.param == "local" else "slurm timeout_min=5"
+
+
+class TestSlurm(ExecutorTests):
+    runs_apart = True
+
+    @pytest.fixture
+    def executor(self, executor: str) -> str:
+        return executor
+
+    @pytest.fixture
+    def folder(self, executor: str) -> Path:
+        """The store's folder, which the nodes of a real Slurm share."""
+        return Path(os.environ["NBCKPT_STORE"])
+
+    @pytest.fixture
+    def gpus(self, executor: str) -> None:
+        if executor != LOCAL:
+            pytest.skip("needs a Slurm whose nodes have GPUs")
 
 
 def count(config: dict[str, Any]) -> None:
@@ -100,39 +119,6 @@ def test_trials_of_a_grid_run_as_jobs(executor: str) -> None:
     assert [trial.log() for trial in experiment.trials] == [["begins at 0"]] * 2
     assert len({trial.results[0]["pid"] for trial in experiment.trials} | {os.getpid()}) == 3
     assert [path.name for path in (experiment.folder / FOLDER).iterdir()] == ["logs"]
-
-
-def test_a_paused_trial_holds_no_job_and_resumes(executor: str) -> None:
-    hook = Hook(lambda trial, result: experiment.pause() if result["i"] == 3 else None)
-    experiment = nbckpt.run(count, executor=executor, callbacks=[hook], name="e")
-    assert experiment.wait(SECONDS)
-    (trial,) = experiment.trials
-    assert (trial.status, trial.iteration) == (Status.PAUSED, 4)
-    experiment.resume()
-    assert experiment.wait(SECONDS)
-    assert (told(trial), told(trial, "start")) == ([0, 1, 2, 3, 4, 5], [0] * 4 + [4] * 2)
-
-
-def test_the_functions_exception_is_the_cause(executor: str) -> None:
-    def fails(config: dict[str, Any]) -> None:
-        raise ArithmeticError("too bad")
-
-    (trial,) = run(fails, executor).trials
-    assert (trial.status, trial.error) == (Status.ERROR, "ArithmeticError: too bad")
-    assert "in fails" in trial.traceback
-
-
-def test_a_job_that_dies_fails_its_trial_and_is_retried(tmp_path: Path) -> None:
-    def fatal(config: dict[str, Any]) -> None:
-        start = nbckpt.get_checkpoint()
-        nbckpt.report(i=1, checkpoint={"i": 1})
-        if start is None:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    hook = Hook()
-    (trial,) = run(fatal, LOCAL, max_failures=1, callbacks=[hook]).trials
-    assert (trial.status, trial.failures) == (Status.TERMINATED, 1)
-    assert "Slurm job" in str(hook.errors[0])
 
 
 def test_a_cancelled_job_pauses_its_trial_which_resumes(executor: str) -> None:
