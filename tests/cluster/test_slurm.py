@@ -15,12 +15,12 @@ from typing import Any
 
 import cloudpickle
 import pytest
-from cluster.conftest import Hook
+from cluster.conftest import Hook, until
 
 import nbckpt
 from nbckpt.errors import UsageError
 from nbckpt.testing import ExecutorTests
-from nbckpt.trials import Experiment, Status, Trial
+from nbckpt.trials import Experiment, Status, Trial, WorkerLostError
 from nbckpt.trials.executors import open_executor, slurm_queue
 from nbckpt.trials.executors.mailbox import ANSWER, REQUEST, Mailbox
 from nbckpt.trials.executors.slurm import FOLDER, SlurmExecutor
@@ -174,7 +174,9 @@ def test_a_job_of_a_lost_kernel_ends(tmp_path: Path) -> None:
     assert experiment.wait(SECONDS)
     (trial,) = experiment.trials
     assert trial.status == Status.ERROR
-    assert "ended with FINISHED" in trial.error  # as a program that was interrupted, and not killed
+    assert (
+        "ended without an answer to its kernel" in trial.error
+    )  # as a program that was interrupted, and not killed
 
 
 def lost(trial: Trial, result: Mapping[str, Any]) -> None:
@@ -200,6 +202,32 @@ def test_jobs_that_start_together_are_one_array() -> None:
     executor._submitter = submitter = CountingSubmitter()
     run(count, executor, {"x": nbckpt.grid_search([1, 2, 3])})
     assert submitter.sizes == [3]
+
+
+def test_an_interrupted_leader_leaves_no_trial_waiting(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The first of several trials submits the jobs of all."""
+    submitter, errors = slurm_queue.Submitter("local"), list[BaseException]()
+
+    def follow() -> None:
+        until(lambda: bool(submitter._waiting))
+        try:
+            submitter.submit(tmp_path / "second", tmp_path, {})
+        except BaseException as error:
+            errors.append(error)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(slurm_queue, "WINDOW_S", 3)
+    monkeypatch.setattr(slurm_queue, "opened", interrupted)
+    follower = threading.Thread(target=follow)
+    follower.start()
+    with pytest.raises(KeyboardInterrupt):
+        submitter.submit(tmp_path / "first", tmp_path, {})
+    follower.join(SECONDS)
+    assert [type(error) for error in errors] == [WorkerLostError]
 
 
 def test_parameters_of_jobs_are_those_of_slurm() -> None:
@@ -268,11 +296,13 @@ class SlurmJob:
 
 def test_one_question_answers_for_all_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program, asked = tmp_path / "squeue", tmp_path / "asked"
-    program.write_text(f'#!/bin/sh\necho x >> {asked}\necho "7_1|PENDING|Resources"\necho "8|RUNNING|None"\n')
+    program.write_text(
+        f'#!/bin/sh\necho x >> {asked}\nprintf "7_1|PENDING|for A|B \\\\344\\n8|RUNNING|None\\n"\n'
+    )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     queue = Queue(period_s=1000)
-    assert [queue.state(SlurmJob(), 0) for _ in range(3)] == [("PENDING", "Resources")] * 3
+    assert [queue.state(SlurmJob(), 0) for _ in range(3)] == [("PENDING", "for A|B \ufffd")] * 3
     assert asked.read_text() == "x\n"
     program.write_text("#!/bin/sh\nexit 1\n")
     assert Queue().state(SlurmJob(), -1000) == ("", "")

@@ -52,10 +52,12 @@ class Submitter:
             batch.append((mailbox, mine))
             leads = len(batch) == 1
         if leads:
-            threading.Event().wait(self._window_s)
-            with self._changed:
-                batch = self._waiting.pop(key)
-            self._submit(batch, logs, parameters)
+            try:
+                threading.Event().wait(self._window_s)
+            finally:  # also after an interrupt: the others wait for this
+                with self._changed:
+                    batch = self._waiting.pop(key)
+                self._submit(batch, logs, parameters)
         return mine.result()
 
     def _submit(
@@ -73,6 +75,9 @@ class Submitter:
         except Exception as error:  # noqa: BLE001  what submitit and sbatch raise
             reason = " ".join(str(error).split())
             _fail(batch, WorkerLostError(f"Slurm did not take the job: {reason}. See sinfo and squeue"))
+        except BaseException:
+            _fail(batch, WorkerLostError("the submission of the job was interrupted. Resume the trial"))
+            raise
         else:
             for (_, future), job in zip(batch, jobs, strict=True):
                 future.set_result(job)
@@ -133,10 +138,18 @@ class Queue:
     def _ask(self) -> None:
         command = ["squeue", "-h", "-r", "-t", "all", "-u", getpass.getuser(), "-o", "%i|%T|%r"]
         try:
-            answer = subprocess.run(command, capture_output=True, text=True, timeout=_ANSWER_S, check=True)
+            answer = subprocess.run(
+                command,
+                capture_output=True,
+                encoding="utf-8",
+                errors="replace",
+                timeout=_ANSWER_S,
+                check=True,
+            )
         except (OSError, subprocess.SubprocessError):  # the controller is busy: ask again later
             self._is_known, self._asked_at = False, time.monotonic()
             return
-        rows = [line.split("|") for line in answer.stdout.splitlines() if line.count("|") == 2]
+        # Administrators write the reasons of reservations: any text, also with a bar.
+        rows = [line.split("|", 2) for line in answer.stdout.splitlines() if line.count("|") >= 2]
         self._states = {name: (state, reason) for name, state, reason in rows}
         self._is_known, self._asked_at = True, time.monotonic()

@@ -40,6 +40,7 @@ _LAST_S = 2.0
 """How long to look for the last messages of a job that has ended: the shared disk may be late."""
 _END_S = 10.0
 _GOES_ON = {"TIMEOUT", "PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "DEADLINE", "REVOKED"}
+_SILENT = "ended without an answer to its kernel"
 _ENDED_BY_SOMEBODY = {"CANCELLED", "INTERRUPTED"}
 
 _log = logging.getLogger("nbckpt")
@@ -249,7 +250,7 @@ class SlurmWorker(Worker):
             return WorkerTimeUpError(f"{name} ended with {state}")
         if state in _ENDED_BY_SOMEBODY:
             return WorkerEndedError(f"{name} was cancelled")
-        how = "is gone" if state == GONE else f"ended with {state}"
+        how = {GONE: "is gone", "FINISHED": _SILENT, "COMPLETED": _SILENT}.get(state, f"ended with {state}")
         return WorkerLostError(f"{name} {how}. The last it wrote: {self._last_lines()}")
 
     def _last_lines(self) -> str:
