@@ -20,7 +20,7 @@ from cluster.conftest import Hook, until
 import nbckpt
 from nbckpt.errors import UsageError
 from nbckpt.testing import ExecutorTests
-from nbckpt.trials import Experiment, Status, Trial, WorkerLostError
+from nbckpt.trials import Executor, Experiment, Status, Trial, WorkerLostError
 from nbckpt.trials.executors import open_executor, slurm_queue
 from nbckpt.trials.executors.mailbox import ANSWER, REQUEST, Mailbox
 from nbckpt.trials.executors.slurm import FOLDER, SlurmExecutor
@@ -208,7 +208,7 @@ def test_an_interrupted_leader_leaves_no_trial_waiting(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The first of several trials submits the jobs of all."""
-    submitter, errors = slurm_queue.Submitter("local"), list[BaseException]()
+    submitter, errors = slurm_queue.Submitter("local", window_s=3), list[BaseException]()
 
     def follow() -> None:
         until(lambda: bool(submitter._waiting))
@@ -220,7 +220,6 @@ def test_an_interrupted_leader_leaves_no_trial_waiting(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(slurm_queue, "WINDOW_S", 3)
     monkeypatch.setattr(slurm_queue, "opened", interrupted)
     follower = threading.Thread(target=follow)
     follower.start()

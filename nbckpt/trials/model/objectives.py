@@ -43,10 +43,7 @@ def objectives_of(metric: str | Sequence[str], mode: str | Sequence[str]) -> dic
     Raises:
         UsageError: There are several metrics, and not one mode for each of them, or for all.
     """
-    metrics, modes = (
-        list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]
-        for given in (metric, mode)
-    )
+    metrics, modes = _listed(metric), _listed(mode)
     if not all(isinstance(word, str) for word in [*metrics, *modes]):
         raise UsageError(f"metric={metric!r}, mode={mode!r}: give texts, or lists of texts")
     if len(metrics) <= 1 and len(modes) <= 1:
@@ -61,3 +58,7 @@ def objectives_of(metric: str | Sequence[str], mode: str | Sequence[str]) -> dic
         )
     first, *others = map(Objective, metrics, modes)
     return {"metric": first.metric, "mode": first.mode, "others": tuple(others)}
+
+
+def _listed(given: Any) -> list[Any]:
+    return list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import count, takewhile
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from nbckpt.trials.model import optuna
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
-_AUTO = {
+_AUTO: dict[str, tuple[str, Callable[[int], int]]] = {
     "HyperbandPruner": ("max_resource", lambda step: step + 1),
     "SuccessiveHalvingPruner": ("min_resource", lambda step: max(step // 100, 1)),
 }
