@@ -109,7 +109,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 def on_post_build(config: MkDocsConfig) -> None:
     """Add the page in which notebooks run."""
-    if PYODIDE is None:
+    if not PYODIDE:
         log.info("Without the page in which notebooks run: set NBCKPT_PYODIDE, see docs/lite/README.md")
         return
     build = [sys.executable, str(ROOT / "docs/lite/build.py"), str(Path(config.site_dir) / "lite")]
