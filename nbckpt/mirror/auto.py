@@ -245,7 +245,7 @@ class AutoMirror:
             self.push(TransferOptions(cancel=job.cancel, on_progress=self._show))
 
     def _pause(self, period: float) -> float:
-        from nbckpt.sync.engine import backoff
+        from nbckpt.sync.backoff import backoff
 
         return backoff(self._failures, min(period, _RETRY_S)) if self._failures else period
 

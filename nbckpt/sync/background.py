@@ -10,8 +10,9 @@ from typing import Any
 
 from nbckpt.errors import UsageError
 from nbckpt.store import Store, open_store
+from nbckpt.sync.backoff import backoff
 from nbckpt.sync.download import download
-from nbckpt.sync.engine import Engine, Job, backoff
+from nbckpt.sync.engine import Engine, Job
 from nbckpt.sync.exclusive import exclusive
 from nbckpt.sync.progress import Progress
 from nbckpt.sync.request import Request

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 import os
-import random
 import threading
 import time
 from collections import deque
@@ -306,11 +305,6 @@ class Engine:
             _log.error("%s was given up", request)
         except Exception as error:  # noqa: BLE001  the next engine must be waited for too
             _log.error("%s", error)
-
-
-def backoff(failures: int, longest: float, first: float = 5.0) -> float:
-    """Return the seconds to wait after a number of failures in a row: growing, and never the same."""
-    return min(longest, first * 2.0 ** min(failures, 20)) * random.uniform(0.5, 1)
 
 
 def _left(deadline: float) -> float:

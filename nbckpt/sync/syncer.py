@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 from nbckpt.errors import StoreError, UsageError
 from nbckpt.render import Column, Page, Result, Table, duration, size
 from nbckpt.store import CancelledError, TimedOutError, check_protocol, local_folder
+from nbckpt.sync.backoff import jitter
 from nbckpt.sync.progress import Progress
 from nbckpt.sync.transfer import FINAL
 
@@ -172,10 +173,10 @@ class Syncer(ABC):
         checked_period("backoff_s", backoff_s)
         import tenacity  # slow: it imports asyncio too
 
+        growing = tenacity.wait_exponential(backoff_s, _LONGEST_BACKOFF_S)
         retrying = tenacity.Retrying(
             stop=tenacity.stop_after_attempt(max_retries),
-            wait=tenacity.wait_exponential(backoff_s, _LONGEST_BACKOFF_S)
-            + tenacity.wait_random(0, backoff_s),
+            wait=lambda state: growing(state) + jitter(backoff_s),
             retry=tenacity.retry_if_exception(is_worth_retrying),
             before_sleep=lambda state: _log.warning("%s; retrying", _error(state)),
         )

@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 from nbckpt.core.packs.pools import starts
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, RefusedError, StoreError, UsageError
 from nbckpt.store import Cancel, CancelledError, TimedOutError
+from nbckpt.sync.backoff import backoff
 from nbckpt.sync.progress import ProgressCallback
 
 if TYPE_CHECKING:
@@ -123,10 +124,10 @@ class TransferPool:
         self._timeout = timeout
         self._grace = grace
         self._deadline = None if timeout is None else time.monotonic() + timeout
-        given_up = self.cancel.event
+        given_up, longest = self.cancel.event, max(backoff_s, _LONGEST_BACKOFF_S)
         self._retrying = tenacity.Retrying(
             stop=tenacity.stop_after_attempt(attempts) | tenacity.stop_when_event_set(given_up),
-            wait=tenacity.wait_random_exponential(backoff_s, max(backoff_s, _LONGEST_BACKOFF_S)),
+            wait=lambda state: backoff(state.attempt_number - 1, longest, backoff_s),
             retry=tenacity.retry_if_exception(
                 lambda error: isinstance(error, Exception) and not isinstance(error, FINAL)
             ),

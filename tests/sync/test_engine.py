@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import random
 import threading
 import time
 from collections.abc import Iterator
 
 import pytest
 
-from nbckpt.sync.engine import Engine, Job, backoff
+from nbckpt.sync.backoff import backoff
+from nbckpt.sync.engine import Engine, Job
 from nbckpt.sync.request import Request
 from waiting import until
 
@@ -119,7 +121,9 @@ def test_a_job_that_ignores_its_timeout_is_cancelled_by_a_wait() -> None:
 
 
 def test_pauses_grow_with_the_failures_up_to_a_limit() -> None:
+    state = random.getstate()
     assert 2.5 <= backoff(0, 300) <= 5
+    assert random.getstate() == state  # that of the user
     assert 10 <= backoff(2, 300) <= 20
     assert 15 <= backoff(1_000_000, 30) <= 30
 

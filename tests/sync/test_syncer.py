@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import pickle
+import random
 import signal
 import subprocess
 import sys
@@ -836,8 +837,10 @@ def test_missing_source_files_are_deleted_only_on_request(
 def test_retries_do_not_wait_after_the_last_attempt(slept: list[float]) -> None:
     syncer = Failing()
     syncer.errors = [RuntimeError("net down") for _ in range(9)]
+    state = random.getstate()
     with pytest.raises(StoreError):
         syncer.wait_or_retry(max_retries=3, backoff_s=4)
+    assert random.getstate() == state
     assert syncer.calls == ["wait", "retry", "wait", "retry", "wait"]
     assert len(slept) == 2
     assert 4 < slept[0] < 8 < slept[1] < 12

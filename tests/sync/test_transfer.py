@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -96,7 +97,9 @@ def test_a_call_that_fails_twice_is_retried() -> None:
             raise left.pop()
         return "made"
 
+    state = random.getstate()
     assert pool().one(call) == "made"
+    assert random.getstate() == state  # a retry in the background changes nothing that the user draws
 
 
 @pytest.mark.parametrize("kind", [UsageError, NotFoundError, RefusedError, CorruptError, FormatError])
