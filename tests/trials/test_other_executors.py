@@ -12,7 +12,7 @@ import pytest
 import nbckpt
 from nbckpt.errors import UsageError
 from nbckpt.trials import Status
-from nbckpt.trials.executors import ThreadExecutor, open_executor, others
+from nbckpt.trials.executors import NAMES, ThreadExecutor, open_executor, others
 
 
 class Cloud(ThreadExecutor):
@@ -56,7 +56,7 @@ def test_a_registered_executor_is_found_by_its_name() -> None:
         ),
         ("cloud size=3", "the executor 'cloud' of an unknown package cannot be made: TypeError"),
         ("odd", "the entry point 'odd' of an unknown package makes a dict, not an Executor"),
-        ("cluod", "there are thread, process, ray, slurm, inline, broken, cloud, odd. Did you mean 'cloud'?"),
+        ("cluod", f"there are {', '.join(NAMES)}, broken, cloud, odd. Did you mean 'cloud'?"),
         ("", "there is no executor ''"),
     ],
 )
