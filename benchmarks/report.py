@@ -172,7 +172,7 @@ def _mixed_rows(measured: Measured) -> list[Row]:
         ("cloudpickle", "save", 0.75),
         ("cloudpickle", "restore", 0.5),
         ("kishu", "save", 1 / 30),
-        ("kishu", "changed", 1 / 500),
+        ("kishu", "changed", 1 / 30),
         ("kishu", "restore", 1 / 30),
     )
     lines = []

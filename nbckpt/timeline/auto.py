@@ -47,11 +47,12 @@ class _Spent:
     cells: deque[tuple[float, float, float]] = field(default_factory=deque)
 
     def allows(self, share: float, now: float) -> bool:
-        """Tell whether the time for points is not used up."""
+        """Tell whether there is time for one more point, which may take as long as any of the last minute."""
         while self.cells and self.cells[0][0] < now - _WINDOW_S:
             self.cells.popleft()
         allowed = max(share * sum(cell[1] for cell in self.cells), _ALWAYS_S * len(self.cells))
-        return sum(cell[2] for cell in self.cells) < allowed
+        points = [cell[2] for cell in self.cells]
+        return sum(points) + max(points) <= allowed
 
     def add(self, ended: float, took: float) -> None:
         """Note a cell that ended just now."""
@@ -86,6 +87,7 @@ class Auto:
         self._named = _NO_NAMES
         self._ways = 0
         self._spent = _Spent()
+        self._waited = 0.0
         self._dropped = 0
         self._is_told = False
         self._told = ""
@@ -117,11 +119,13 @@ class Auto:
         """
         self._is_running, self._running = True, touched
         self._ways = self.timeline.ways
+        began = self._clock()
         try:
             self.timeline.make_way(touched)
         except KeyboardInterrupt:
             self.timeline.drop()
         self.settle(0)
+        self._waited = self._clock() - began
 
     def ready(self) -> Timeline:
         """Return the timeline for a way, after a point of the cells that have none yet."""
@@ -219,7 +223,8 @@ class Auto:
             if self._spent.allows(self.limits.budget, self._clock()):
                 self._begin_point(self.limits, origin)
         finally:
-            self._spent.spend(self._clock() - began)
+            self._spent.spend(self._clock() - began + self._waited)
+            self._waited = 0.0
             self._rescue.point_is_made()
 
     def _name(self, touched: Touched) -> None:

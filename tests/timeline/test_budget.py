@@ -67,3 +67,25 @@ def test_fewer_points_than_cells_are_said_once(kernel: Kernel) -> None:
     assert "so there are fewer" in kernel.auto.news()
     kernel.run("d = 4")
     assert kernel.auto.news() == ""
+
+
+class Slow(Timeline):
+    """A timeline whose points take 25 ms, as its own clock says."""
+
+    now = 0.0
+
+    def begin(self, *given: Any, **named: Any) -> None:
+        super().begin(*given, **named)
+        self.now += 0.025
+
+
+def test_a_point_waits_until_the_budget_has_room_for_it() -> None:
+    names: dict[str, Any] = {"__name__": "__main__"}
+    timeline = Slow(Tracker(MemoryStore()), names, frozenset)
+    auto = Auto(timeline, clock=lambda: timeline.now)
+    auto.turn_on(Limits(), {})
+    for number in range(40):
+        names["a"] = number
+        auto.after_cell(0.0, touched("a = 1", names), {})
+        assert timeline.now <= max(0.025, 0.02 * (number + 1))  # each cell allows 20 ms
+    assert timeline.now == pytest.approx(0.8)
