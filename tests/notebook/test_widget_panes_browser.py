@@ -67,3 +67,17 @@ def test_a_place_is_written_and_everything_is_sent(lab: Lab) -> None:
     panel.get_by_role("button", name="Turn on").click()
     expect(panel.locator(".nb-sync")).to_contain_text("Everything is also in")
     expect(panel.get_by_role("tab", name="Sync")).to_contain_text("✓")
+
+
+def test_the_panel_and_other_outputs_keep_their_styles(lab: Lab) -> None:
+    """JupyterLab styles code and tables of outputs, and results have the class of the panel."""
+    long = (
+        "total = sum(value for value in range(1_000) if value % 3 == 0 and value % 5 == 0) + 10_000 + 20_000"
+    )
+    panel = opened(lab, "style.ipynb", long, "%ckpt history", tab="history")
+    code = row(panel, "total = ").locator("code")
+    expect(code).to_have_css("white-space", "nowrap")
+    expect(code).to_have_css("background-color", "rgba(0, 0, 0, 0)")
+    result = lab.output(3).locator("div.nbckpt")
+    expect(result).to_have_css("display", "block")
+    expect(result).to_have_css("max-height", "none")

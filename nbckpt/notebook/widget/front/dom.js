@@ -103,7 +103,8 @@ export function icon(name, label) {
 }
 
 /**
- * A button with a verb. `why` makes it grey and says the reason; it can still have the focus, to be read.
+ * A button with a verb. `why` makes it grey and says the reason; it can still have the focus, to be read. A double click counts
+ * once: it saves one checkpoint, and does not answer the question that appears below the pointer.
  * @param {{ label: string, icon?: IconName, run: (event: Event) => void, title?: string, why?: string, primary?: boolean,
  *   danger?: boolean, quiet?: boolean, bare?: boolean, id?: string }} action `bare` shows the icon only
  */
@@ -118,7 +119,7 @@ export function button({ label, icon: shape, run, title, why, primary, danger, q
       "aria-label": bare ? label : null,
       "aria-disabled": why ? "true" : null,
       "data-action": id ?? null,
-      on: { click: (event) => (why ? undefined : run(event)) },
+      on: { click: (event) => (why || event.detail > 1 ? undefined : run(event)) },
     },
     shape ? icon(shape) : null,
     bare ? null : make("span", { text: label }),

@@ -54,7 +54,7 @@ export function frame({ model, signal, parts, load, panes: names, small = false 
   const message = dom.make("div", { class: "nb-message", role: "status" });
   const root = dom.make(
     "div",
-    { class: `nbckpt${small ? " nb-small" : ""}`, role: "region", "aria-label": "nbckpt", "data-lm-suppress-shortcuts": "true" },
+    { class: `nbckpt nb-panel${small ? " nb-small" : ""}`, role: "region", "aria-label": "nbckpt", "data-lm-suppress-shortcuts": "true" },
     dom.make("div", { class: "nb-top" }, small ? null : tabs, state, small ? null : more),
     body,
     dom.make("div", { class: "nb-foot" }, line, message),

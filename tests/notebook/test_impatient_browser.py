@@ -1,0 +1,195 @@
+"""An impatient user of the panel in JupyterLab: double clicks, stray keys, reloads, two notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Locator, expect
+
+from notebook.lab import Lab, page_errors, page_of, picture
+
+pytestmark = pytest.mark.browser
+
+BEGIN = """
+%load_ext nbckpt
+import os, pathlib, threading, time, nbckpt
+os.environ["NBCKPT_PANEL"] = ""
+gate = threading.Semaphore(2)
+def train(config):
+    for step in range(6):
+        assert gate.acquire(timeout=300)
+        nbckpt.report(loss=1 / (step + 1), checkpoint={"i": step})
+def wait_for(name):
+    while not pathlib.Path(name).exists():
+        time.sleep(0.05)
+"""
+GO_ON = "gate.release(1000)"
+
+
+def begun(lab: Lab, name: str, *cells: str) -> Locator:
+    """Open a notebook, run two trials, which wait, and return the panel with them."""
+    run = f"trials = nbckpt.run(train, {{'lr': nbckpt.grid_search([0.1, 0.01])}}, name='{name}')"
+    lab.open(f"{name}.ipynb", BEGIN, run, "%ckpt panel trials", *cells)
+    for at in range(2):
+        lab.run(at)
+    panel = lab.run(2).locator(".nb-panel")
+    shows(panel, "t1", "Running")
+    return panel
+
+
+def row(panel: Locator, text: str) -> Locator:
+    return panel.locator(".nb-rows .nb-row", has_text=text)
+
+
+def shows(panel: Locator, trial: str, status: str) -> None:
+    expect(panel.locator(f".nb-rows [data-id={trial}]")).to_contain_text(status)
+
+
+@pytest.fixture
+def other(browser: Browser, server: tuple[str, Path]) -> Iterator[Lab]:
+    """Give the test a second page of the same server."""
+    with page_of(browser, *server) as other:
+        yield other
+
+
+def test_a_double_click_on_stop_asks_and_stops_nothing(lab: Lab) -> None:
+    panel = begun(lab, "stop", GO_ON)
+    panel.get_by_role("button", name="Stop 2…").dblclick()
+    expect(panel.locator("[data-action=confirm]")).to_have_text("Stop 2 trials")
+    lab.run(3)
+    for trial in ("t0", "t1"):
+        shows(panel, trial, "Done")
+
+
+def test_a_double_click_pauses_once_and_says_so(lab: Lab) -> None:
+    panel = begun(lab, "pause", GO_ON)
+    panel.get_by_role("button", name="Pause all").dblclick()
+    expect(panel.locator(".nb-message")).to_contain_text("Pausing all trials of pause.")
+    lab.run(3)
+    shows(panel, "t0", "Paused")
+
+
+def test_a_double_click_saves_one_checkpoint(lab: Lab) -> None:
+    panel = begun(lab, "twice", "%ckpt ls --find twice")
+    panel.get_by_role("tab", name="Checkpoints").click()
+    panel.get_by_label("Name of the checkpoint").fill("twice")
+    panel.get_by_role("button", name="Save all variables").dblclick()
+    expect(row(panel, "twice@1")).to_be_visible()
+    expect(lab.run(3)).to_contain_text("1 checkpoint")
+
+
+def test_letters_in_the_panel_leave_the_cells_alone(lab: Lab) -> None:
+    panel = begun(lab, "keys", "left = 1")
+    cells = lab.page.locator(".jp-Notebook .jp-Cell")
+    left = cells.filter(has_text="left = 1")
+    for place in (".nb-rows [data-id=t1] .nb-name", ".nb-tab >> nth=0", "[data-action=main]"):
+        panel.locator(place).focus()
+        for key in ("d", "d", "x", "a", "b", "m", "z", "0", "0", "Escape"):
+            lab.page.keyboard.press(key)
+    panel.get_by_placeholder("Find").first.fill("")
+    panel.get_by_placeholder("Find").first.press_sequentially("dd")
+    expect(cells).to_have_count(4)
+    expect(left).to_have_count(1)
+    expect(panel.get_by_placeholder("Find").first).to_have_value("dd")
+
+
+def test_a_reload_while_a_trial_runs_brings_the_panel_back(lab: Lab) -> None:
+    begun(lab, "reload", GO_ON)
+    lab.command("docmanager:save")
+    lab.visit("reload.ipynb")
+    lab.ready()
+    panel = lab.output(2).locator(".nb-panel")
+    shows(panel, "t1", "Running")
+    panel.get_by_role("button", name="Pause all").click()
+    lab.run(3)
+    shows(panel, "t1", "Paused")
+
+
+def test_run_all_twice_leaves_one_panel_with_the_last_state(lab: Lab) -> None:
+    errors = page_errors(lab.page)
+    run = f"{GO_ON}\n%ckpt run train --name all --grid lr=0.1,0.01 --wait"
+    lab.open("all.ipynb", BEGIN, "%ckpt panel trials", run)
+    for _ in range(2):
+        lab.command("notebook:run-all-cells")
+    panel = lab.output(1).locator(".nb-panel")
+    for trial in ("t0", "t1"):
+        shows(panel, trial, "Done")
+    expect(panel).to_have_count(1)
+    expect(lab.output(1).locator("[data-nbckpt-copy] summary")).to_contain_text("2 done")
+    assert errors == []
+
+
+def test_a_restart_drops_a_deed_that_waits(lab: Lab) -> None:
+    waits = "print('began', flush=True)\nwait_for('never')"
+    panel = begun(lab, "drop", waits, "%load_ext nbckpt\n%ckpt ls --find late")
+    panel.get_by_role("tab", name="Checkpoints").click()
+    panel.get_by_label("Name of the checkpoint").fill("late")
+    lab.start(3).get_by_text("began").wait_for()
+    panel.get_by_role("button", name="Save all variables").click()
+    expect(panel.locator(".nb-state")).to_contain_text("Waits for the running cell.")
+    lab.restart()
+    expect(lab.output(2).get_by_text("Run this cell again for the buttons.")).to_be_visible()
+    expect(panel).to_have_count(0)
+    expect(lab.run(4)).to_contain_text("No checkpoint")
+
+
+def test_a_theme_change_while_trials_run_repaints_and_follows(lab: Lab) -> None:
+    panel = begun(lab, "theme", GO_ON)
+    ink = "panel => getComputedStyle(panel).color"
+    light = panel.evaluate(ink)
+    lab.theme("dark")
+    assert panel.evaluate(ink) != light
+    lab.run(3)
+    shows(panel, "t1", "Done")
+    lab.theme("light")
+
+
+def test_two_notebooks_filter_apart_and_act_on_one_store(lab: Lab, other: Lab) -> None:
+    """The second kernel pauses trials that run in the first."""
+    panel = begun(lab, "store", GO_ON)
+    other.open("beside.ipynb", BEGIN, "%ckpt panel trials")
+    other.run(0)
+    beside = other.run(1).locator(".nb-panel")
+    shows(beside, "t1", "Running")
+    beside.get_by_placeholder("Find").first.fill("t1")
+    expect(beside.locator(".nb-rows .nb-row")).to_have_count(1)
+    expect(panel.locator(".nb-rows .nb-row")).to_have_count(2)
+    beside.get_by_role("button", name="Pause all").click()
+    expect(beside.locator(".nb-message")).to_contain_text("Pausing all trials of store.")
+    lab.run(3)
+    shows(panel, "t1", "Paused")
+    shows(beside, "t1", "Paused")
+
+
+HOSTILE = """
+import shlex
+evil = "<script>hacked = 1</script><img src=x onerror='hacked=1'>\\u202egnol\\x00" + "x" * 10_000
+def odd(config):
+    nbckpt.report({evil[:200]: 0.5, "loss": 0.25})
+    if config["it"] != "plain":
+        raise ValueError(evil)
+nbckpt.run(odd, {"it": nbckpt.grid_search([evil, "plain"])}, name="odd", metric="loss", mode="min").wait()
+get_ipython().run_line_magic("ckpt", "note odd/t1 -- " + evil[:9_000].replace("\\x00", ""))
+get_ipython().run_line_magic("ckpt", "save odd -m " + shlex.quote(evil[:500].replace("\\x00", "")))
+"""
+
+
+def test_hostile_texts_are_texts_in_every_pane(lab: Lab) -> None:
+    errors = page_errors(lab.page)
+    lab.open("odd.ipynb", BEGIN, HOSTILE, "%ckpt panel trials")
+    for at in range(2):
+        lab.run(at)
+    panel = lab.run(2).locator(".nb-panel")
+    shows(panel, "t1", "Done")
+    panel.locator("[data-id=t1] .nb-name").dblclick()
+    expect(panel.locator(".nb-page")).to_contain_text("<script>hacked")
+    picture(lab.page, "widget-hostile")
+    panel.get_by_role("tab", name="Checkpoints").click()
+    row(panel, "odd@1").click()
+    expect(panel.locator(".nb-values")).to_contain_text("evil")
+    expect(panel.locator("script, img[src=x]")).to_have_count(0)
+    assert lab.page.evaluate("typeof hacked") == "undefined"
+    assert panel.evaluate("panel => panel.scrollWidth <= panel.clientWidth")
+    assert errors == []
