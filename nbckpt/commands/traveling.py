@@ -13,7 +13,7 @@ from nbckpt.core.environment import NAMES
 from nbckpt.core.references import SHORT
 from nbckpt.errors import UsageError
 from nbckpt.render import Cell, Column, Hint, Page, Result, Table, age, count, short, size
-from nbckpt.timeline.auto import Auto
+from nbckpt.timeline.auto import Auto, FailedCell
 from nbckpt.timeline.points import Point, Points
 from nbckpt.timeline.retention import Limits
 
@@ -106,12 +106,14 @@ class History(Result):
         here: The id of the point that the variables equal; empty if it is not known.
         total: The number of all points of the notebook.
         others: The number of points of other notebooks.
+        failed: The cells that failed in the present state and changed nothing, oldest first.
     """
 
     points: tuple[Point, ...]
     here: str
     total: int
     others: int = 0
+    failed: tuple[FailedCell, ...] = ()
 
     def page(self) -> Page:
         """See `Result.page`."""
@@ -144,7 +146,14 @@ class History(Result):
         here = frozenset(at for at, point in enumerate(self.points) if point.id == self.here)
         more = f", the newest {len(self.points)} of {self.total}" if len(self.points) < self.total else ""
         hints = Hint("Step back", "%ckpt undo"), Hint("Go to a point", "%ckpt checkout POINT"), *elsewhere
-        return Page("Points" + more, (Table("points, newest first", columns, rows, here),), hints=hints)
+        table = Table("points, newest first", columns, rows, here)
+        return Page("Points" + more, (table,), _failures(self.failed), hints=hints)
+
+
+def _failures(cells: tuple[FailedCell, ...]) -> tuple[str, ...]:
+    """Return a sentence about the cells that failed and have no point."""
+    names = [f"[{failed.cell}] with {failed.error}" for failed in cells]
+    return (f"Stopped since the present point, and changed nothing: {', '.join(names)}.",) if names else ()
 
 
 def _cell(point: Point) -> Cell:
@@ -191,7 +200,8 @@ def history(session: Session, *, most: Number = 50) -> History:
     here = timeline.here.manifest.id if timeline is not None and timeline.here else ""
     every = Points(session.tracker.history).linked(here)
     own = [point for point in every if timeline is None or point.notebook == timeline.notebook]
-    return History(tuple(own[: most or None]), here, len(own), len(every) - len(own))
+    failed = session.points.failed_cells() if session.points is not None else ()
+    return History(tuple(own[: most or None]), here, len(own), len(every) - len(own), failed)
 
 
 def _points(session: Session, command: str) -> Auto:

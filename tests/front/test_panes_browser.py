@@ -240,3 +240,28 @@ def test_sync_is_turned_on_with_a_place(page: Page) -> None:
     expect(panel.locator(".nb-actions")).to_contain_text("sync_off?")
     panel.get_by_role("button", name="Cancel").click()
     assert page.evaluate(ACTS) == [["sync_set", False], ["sync_off", True]]
+
+
+def test_a_failed_cell_that_changed_nothing_stands_on_top(page: Page) -> None:
+    panel = opened(page, "history")
+    expect(row(panel, "model = fit(clean)")).to_be_visible()
+    page.evaluate(
+        """kernel.panes.failed = [{ cell: 15, source: "raw['w']", error: "KeyError", saved_at: new Date() }];
+        kernel.show("history")"""
+    )
+    first = panel.locator(".nb-row[aria-rowindex='2']")
+    expect(first).to_contain_text("[15]raw['w']stopped: KeyError")
+    expect(first.get_by_role("img", name="failed", exact=True)).to_be_visible()
+    expect(panel.locator(".nb-heading").first).to_contain_text("You are at [14]")
+
+
+def test_a_cell_that_failed_halfway_offers_the_way_back(page: Page) -> None:
+    panel = opened(page, "history")
+    row(panel, "other way from [9]").click()
+    page.keyboard.press("Enter")
+    row(panel, "plot = draw(model)").click()
+    detail = panel.locator(".nb-detail")
+    expect(detail).to_contain_text("This cell stopped: KeyError. 1 variable had changed before.")
+    detail.get_by_role("button", name="Go back to [11]…").click()
+    expect(panel.locator(".nb-actions")).to_contain_text("will be replaced")
+    assert page.evaluate(ACTS) == [["goto", True]]

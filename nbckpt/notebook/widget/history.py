@@ -31,6 +31,7 @@ from nbckpt.notebook.widget.wires import (
 )
 from nbckpt.render import count
 from nbckpt.states.snapshot import is_state
+from nbckpt.timeline.auto import FailedCell
 from nbckpt.timeline.points import Point
 
 _MOST_NAMES = 200
@@ -104,7 +105,7 @@ class HistoryWire(StoreWire):
 
     def _token(self, session: Session) -> object:
         points = session.points
-        state = (points.limits is None, points.missed) if points is not None else ()
+        state = (points.limits is None, points.missed, points.failed_cells()) if points is not None else ()
         times = folder_times(session.tracker.store.url, "points")
         return _here(session), state, self._commands.is_busy(), *times
 
@@ -131,6 +132,7 @@ class HistoryWire(StoreWire):
             "size": sum(row["adds"] for row in rows),
             "missed": points.missed if points is not None and is_on else 0,
             "running": self._running() if is_on else None,
+            "failed": _failed(points.failed_cells()) if points is not None else [],
             "undo": bool(rows) and (is_on or bool(self._came_from)),
             "live": {} if is_on else live(session),
         }
@@ -244,6 +246,19 @@ class HistoryWire(StoreWire):
         facts = self._read.get(ref, {})
         cell = facts.get("cell")
         return f"[{cell}]" if isinstance(cell, int) else ref[:SHORT]
+
+
+def _failed(cells: Sequence[FailedCell]) -> list[Message]:
+    """Return the cells that failed and have no state of their own, newest first."""
+    return [
+        {
+            "cell": failed.cell,
+            "source": cut(failed.source.strip(), 200),
+            "error": cut(failed.error, 100),
+            "saved_at": failed.ended_at,
+        }
+        for failed in reversed(cells)
+    ]
 
 
 def _arrived(label: str, notes: Sequence[str]) -> str:
