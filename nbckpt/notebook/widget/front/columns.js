@@ -68,7 +68,8 @@ export function columns(frame, view) {
 function column(frame, view, id) {
   const main = id === `metrics:${view.metric}`;
   const named = main && view.byBest ? `${title(id)} (best)` : title(id);
-  const base = { id, title: named, sortable: true, hint: named, head: view.head?.(id) };
+  const head = view.head?.(id);
+  const base = { id, title: named, sortable: true, hint: head ? `${named}. ${frame.parts.head_brushes.HINT}` : named, head };
   const cells = fills(frame, view);
   if (id === "id") return { ...base, width: 124, fill: cells.name };
   if (id === "status") return { ...base, width: 80, fill: cells.status };
