@@ -97,6 +97,31 @@ def test_keys_filter_in_the_head_of_a_column(page: Page, address: str) -> None:
     expect(header).to_be_focused()
 
 
+def test_failed_trials_alone_have_their_errors_and_lines(page: Page, address: str) -> None:
+    panel = opened(page, address)
+    panel.get_by_role("button", name="Failed 5").click()
+    expect(panel.get_by_role("columnheader").nth(2)).to_have_text("Error")
+    expect(panel.locator(".nb-row[data-id=t19]")).to_contain_text("CUDA out of memory")
+    expect(panel.locator(".nb-plot-foot")).to_contain_text("All 5 in colour.")
+    expect(panel.locator(".nb-plot-foot")).not_to_contain_text("leave the picture")
+    panel.get_by_role("button", name="Clear filters").click()
+    expect(panel.get_by_role("columnheader", name="Error")).to_have_count(0)
+    expect(panel.locator(".nb-plot-foot")).to_contain_text("5 best of 60 in colour, the others grey.")
+
+
+def test_the_best_in_sight_have_the_colours(page: Page, address: str) -> None:
+    panel = opened(page, address)
+    panel.get_by_label("Find trials").fill("optimizer=sgd")
+    expect(panel.locator(".nb-plot-foot")).to_contain_text(re.compile(r"^5 best of \d+ in colour"))
+    expect(panel.locator(".nb-rows .nb-swatch")).to_have_count(5)
+    expect(panel.locator(".nb-heading")).to_contain_text("t52, loss 0.1602")
+
+
+def test_a_card_has_a_second_metric(page: Page, address: str) -> None:
+    panel = opened(page, address, width=480)
+    expect(panel.locator(".nb-row[data-id=t52]")).to_contain_text("accuracy 0.93")
+
+
 @pytest.mark.parametrize("theme", [{}, {"dark": 1}])
 @pytest.mark.parametrize("tab", ["Best so far", "Pareto front"])
 def test_axe_finds_nothing_in_the_dots(page: Page, address: str, tab: str, theme: dict[str, int]) -> None:

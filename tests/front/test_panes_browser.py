@@ -303,3 +303,15 @@ def test_sync_without_its_kernel_says_when_all_was_there(page: Page) -> None:
     )
     expect(panel.get_by_role("tab", name="Sync")).to_have_text("Sync")
     expect(panel.get_by_label("How often")).to_be_disabled()
+
+
+def test_a_state_is_compared_with_now(page: Page) -> None:
+    panel = opened(page, "history")
+    expect(panel.get_by_role("button", name="Compare with now")).to_have_attribute("aria-disabled", "true")
+    row(panel, "clean = raw[raw % 2 == 0]").click()
+    panel.get_by_role("button", name="Compare with now").click()
+    detail = panel.locator(".nb-detail")
+    expect(detail).to_contain_text("[9] → now")
+    expect(detail).to_contain_text("shape (5000, 2) -> (5200, 2)")
+    page.keyboard.press("Escape")
+    expect(detail).to_contain_text("If you go here now:")

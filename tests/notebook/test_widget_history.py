@@ -253,3 +253,14 @@ def test_without_a_point_nobody_knows_what_a_failed_cell_changed(
     monkeypatch.setattr(points._spent, "allows", lambda share, now: False)
     watched.attempt("a = 'new'; {}['w']")
     assert (head_of(wire)["missed"], head_of(wire)["failed"]) == (1, [])
+
+
+def test_a_state_is_compared_with_the_live_variables(
+    watched: Notebook, wire: HistoryWire, typed: Typed
+) -> None:
+    ref = ref_of(wire, "b = 2")
+    data = wire.detail("compare", [ref], {})["data"]
+    assert {(row["name"], row["change"]) for row in data["rows"]} == {("a", "changed"), ("b", "removed")}
+    assert data["refs"] == [ref]
+    typed.busy = True
+    assert wire.detail("compare", [ref], {})["data"] == {"busy": True}

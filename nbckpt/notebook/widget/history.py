@@ -14,7 +14,7 @@ from nbckpt.core.manifest import Manifest
 from nbckpt.core.references import SHORT, Entry
 from nbckpt.core.selection import Selection
 from nbckpt.errors import NbckptError, UsageError
-from nbckpt.notebook.widget.checkpoint_details import value_of
+from nbckpt.notebook.widget.checkpoint_details import compare, value_of
 from nbckpt.notebook.widget.checkpoint_rows import folder_times, history_of
 from nbckpt.notebook.widget.checkpoints import live
 from nbckpt.notebook.widget.wires import (
@@ -48,7 +48,7 @@ class HistoryWire(StoreWire):
         pace: Tells when to look at the store again.
     """
 
-    OF: ClassVar = frozenset({"state"})
+    OF: ClassVar = frozenset({"state", "compare"})
     VERBS: ClassVar = frozenset({"goto", "undo", "name", "auto_on", "auto_off"})
     NEEDS_VARIABLES: ClassVar = frozenset({"goto", "undo", "auto_on"})
     SLOW: ClassVar = frozenset[str]()
@@ -66,12 +66,13 @@ class HistoryWire(StoreWire):
         }
 
     def detail(self, of: str, ids: Sequence[object], options: Mapping[str, Any]) -> Message:
-        """Return a state: its variables, its code, and what going there would change.
+        """Return a state: its variables, its code, what going there would change; or how it differs from now.
 
         Raises:
             NbckptError: It is gone.
         """
-        del of, options
+        if of == "compare":
+            return compare(self._commands, ids[:1], options)
         (ref,) = refs_of(ids[:1])
         session = self._commands.session()
         manifest = session.tracker.manifest(ref)

@@ -70,7 +70,8 @@ export function picture(frame, beside, tools) {
     const ends = strokes.flatMap(({ x }) => (x.length ? [x[0], x[x.length - 1]] : []));
     const of = state.time ? [] : beside.visible().map((row) => (row.status === "running" ? (row.of ?? 0) : 0));
     const x = state.zoom ?? /** @type {[number, number]} */ ([Math.min(...ends, state.time ? 0 : Infinity), Math.max(...ends, ...of)]);
-    const values = inRange(strokes.filter(({ failed }) => state.all || !failed), x);
+    const sound = strokes.filter(({ failed }) => !failed);
+    const values = inRange(state.all || !sound.length ? strokes : sound, x);
     const log = state.log && values.some((value) => value > 0);
     return { x: ends.length && x[1] > x[0] ? x : [0, Math.max(1, x[1] || 1)], y: series.range(values, { log, all: state.all }), log };
   }
@@ -259,7 +260,8 @@ export function picture(frame, beside, tools) {
     const failed = strokes.filter((stroke) => stroke.failed && stroke.slot === undefined && Array.from(stroke.y).some((value) => value > scales.y[1] || value < scales.y[0])).length;
     const many = rows.length - strokes.length;
     const chosen = beside.selected().length > 0;
-    const text = strokes.length === 0 ? "No values yet." : `${strong} ${chosen ? "selected" : "best"} of ${strokes.length} in colour, the others grey.${many > 0 ? ` ${format.whole(many)} more are not drawn.` : ""}`;
+    const inColour = strong === strokes.length ? `All ${strong} in colour.` : `${strong} ${chosen ? "selected" : "best"} of ${strokes.length} in colour, the others grey.`;
+    const text = strokes.length === 0 ? "No values yet." : `${inColour}${many > 0 ? ` ${format.whole(many)} more are not drawn.` : ""}`;
     const dots = strokes.some(({ marked }) => marked.length) ? MARKS[beside.known.compared] : "";
     dom.fill(foot, dots && dom.make("span", { class: "nb-quiet-text", text: dots }), dom.make("span", { class: "nb-quiet-text", text: failed && !state.all ? `${text} ${failed} failed leave the picture:` : text }),
       (failed > 0 || state.all) && toggle(state.all ? "Leave out what is far off" : "Show all values", () => { state.all = !state.all; draw(); }),

@@ -22,6 +22,8 @@ export function pane(frame) {
   const filter = { find: "", variable: "" };
   /** @type {{ ref: string, data: Message | null }} */
   let shown = { ref: "", data: null };
+  /** How the state that is shown differs from now. @type {Message | null} */
+  let compared = null;
   let over = false;
   let visible = false;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -146,6 +148,7 @@ export function pane(frame) {
   function look(ref) {
     if (shown.ref === ref && shown.data) return;
     shown = { ref, data: null };
+    compared = null;
     drawDetail();
     frame.changed();
     void read();
@@ -166,7 +169,27 @@ export function pane(frame) {
   function drawDetail() {
     const row = known.get(shown.ref);
     const back = frame.width === "narrow" ? () => cover(false) : null;
+    if (row && compared) return dom.fill(side, parts.checkpoint_detail.comparison(frame, compared, label(row), "now", () => void uncompare()));
     dom.fill(side, ...(row ? parts.history_detail.state(frame, row, shown.data, { known, here: head.here, go, back }) : []));
+  }
+
+  async function compare() {
+    const { ref } = shown;
+    const answer = await frame.ask("compare", [ref]);
+    if (shown.ref !== ref || !answer) return;
+    if (answer.data?.busy) return frame.say("A cell runs. Compare when it has ended.", "warn");
+    if (!answer.data?.refs) return frame.say(answer.text || "They cannot be compared.", "error");
+    compared = answer.data;
+    drawDetail();
+    cover(true);
+  }
+
+  /** Close the comparison, and tell whether there was one. */
+  function uncompare() {
+    const was = compared !== null;
+    compared = null;
+    if (was) drawDetail();
+    return was;
   }
 
   /** @param {State} row */
@@ -200,6 +223,7 @@ export function pane(frame) {
     return [
       { text: `${label(row)} selected` },
       { label: "Go to this state…", icon: "go", primary: true, run: () => go(row), kernel: true, why, id: "goto" },
+      { label: "Compare with now", icon: "compare", run: () => void compare(), kernel: true, why, id: "compare" },
       { label: "Name it…", icon: "name", run: named, kernel: true, id: "name" },
       ...(undo ? [{ gap: true }, undo] : []),
     ];
@@ -215,6 +239,7 @@ export function pane(frame) {
     if (reset && from === 0) known.clear();
     for (const ref of gone ?? []) known.delete(ref);
     for (const row of rows ?? []) known.set(row.ref, row);
+    compared = null;
     if (moved && known.has(head.here)) shown = { ref: head.here, data: null };
     draw();
     if (moved) grid.redraw();
@@ -225,8 +250,10 @@ export function pane(frame) {
   /** @param {string} key */
   function pressed(key) {
     if (key === "find") return find.focus(), true;
+    if (key === "compare" && shown.ref) return void compare(), true;
     if (key !== "escape") return false;
     if (!form.hidden) return (form.hidden = true);
+    if (uncompare()) return true;
     if (over && frame.width === "narrow") return cover(false), true;
     if (!filter.find && !filter.variable) return false;
     find.value = filter.find = filter.variable = "";

@@ -43,7 +43,7 @@ export function list(frame, view, slots, pane) {
   /** @returns {import("./columns.js").View} */
   const columnView = () => ({
     metric: known.metric, mode: view.mode(), byBest: state.byBest, metrics: known.metrics, settings: known.settings, rows: view.all(), best: view.best()?.id,
-    slots, sparks: known.sparks, chosen: state.columns, head: heads.head,
+    slots, sparks: known.sparks, chosen: state.columns, onlyFailed: state.filter.statuses.join() === "failed", head: heads.head,
   });
 
   /** Filter and sort, if rows, filter or order have changed. While someone reads, nothing moves. */

@@ -34,7 +34,8 @@ export function view(frame, store, { keep, redraw }) {
   };
   store.byBest(state.byBest);
 
-  const bests = logic.remembered((/** @type {Trial[]} */ rows, /** @type {string} */ metric, /** @type {Mode} */ best) => logic.bestFew(rows, metric, best, BEST));
+  const few = () => logic.remembered((/** @type {Trial[]} */ rows, /** @type {string} */ metric, /** @type {Mode} */ best) => logic.bestFew(rows, metric, best, BEST));
+  const [bests, bestsLeft] = [few(), few()];
   const passed = logic.remembered((/** @type {Trial[]} */ rows, /** @type {Filter} */ wanted) => (isFiltered() ? rows.filter(logic.passing(wanted)) : rows));
   const ordered = logic.remembered((/** @type {Trial[]} */ rows, /** @type {string} */ by) => logic.order(rows, JSON.parse(by)));
   const mode = () => state.mode ?? known.mode;
@@ -73,8 +74,11 @@ export function view(frame, store, { keep, redraw }) {
 
   return {
     known, state, mode, sort, isFiltered, sortBy, filter,
-    /** The best few trials, the best one first. @returns {Trial[]} */
-    bestRows: () => bests(store.all(), known.metric, mode()),
+    /** The few whose lines have colours: the best of those that pass the filter, else the first of them. @returns {Trial[]} */
+    coloured() {
+      const some = bestsLeft(left(), known.metric, mode());
+      return some.length ? some : left().slice(0, BEST);
+    },
     /** @returns {Trial | undefined} */
     best: () => bests(store.all(), known.metric, mode())[0],
     all: store.all,

@@ -120,10 +120,10 @@ export function pane(frame) {
     element.replaceChildren(parts.heading.empty(frame, () => void setUp()));
   }
 
-  /** The selected ones have colours; if there are none, the best few. */
+  /** The selected ones have colours; if there are none, the best few in sight. */
   function colours() {
     const ids = list.selected();
-    parts.series.assign(slots, ids.length ? ids : view.bestRows().map((row) => row.id));
+    parts.series.assign(slots, ids.length ? ids : view.coloured().map((row) => row.id));
   }
 
   function showSplit() {
