@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import * as axes from "../../nbckpt/notebook/widget/front/axes.js";
-import { improvements, verdict } from "../../nbckpt/notebook/widget/front/best_so_far.js";
+import { improvements, inOrder, verdict } from "../../nbckpt/notebook/widget/front/best_so_far.js";
 import { apart, chosen, stairs } from "../../nbckpt/notebook/widget/front/dots.js";
 import * as format from "../../nbckpt/notebook/widget/front/format.js";
 import { front } from "../../nbckpt/notebook/widget/front/pareto.js";
@@ -20,6 +20,12 @@ test("the line turns where a trial is better than all before it", () => {
   assert.deepEqual(ids(improvements(all, "min")), ["t0", "t2", "t4"]);
   assert.deepEqual(ids(improvements(all, "max")), ["t0", "t1"]);
   assert.deepEqual(improvements([], "min"), []);
+});
+
+test("trials stand at their numbers, or in their order", () => {
+  const places = (...numbers) => inOrder(numbers.map((n) => ({ n }))).map(([, x]) => x);
+  assert.deepEqual(places(4, 0, 2), [0, 2, 4]);
+  assert.deepEqual(places(4, -1, -1), [0, 1, 2]);
 });
 
 test("the picture says how long nothing better came", () => {

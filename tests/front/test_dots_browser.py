@@ -68,6 +68,19 @@ def test_of_three_objectives_two_are_chosen(page: Page, address: str) -> None:
     expect(panel.locator(".nb-axis-title")).to_have_text(["loss (min)", "accuracy (min)"])
 
 
+def test_the_front_goes_with_its_experiment(page: Page, address: str) -> None:
+    panel = opened(page, address, objectives="loss min,accuracy min,seconds min")
+    panel.get_by_role("tab", name="Pareto front").click()
+    expect(panel.get_by_label("Across")).to_be_visible()
+    page.evaluate("""kernel.emit({ kind: "trials", experiment: "other", metric: "loss", mode: "min", total: 1,
+        experiments: [{ name: "other", total: 1 }], metrics: ["loss"], settings: [], from: 0, reset: true,
+        rows: [{ ...kernel.all[0].row }] })""")
+    expect(panel.get_by_role("tab", name="Curves")).to_have_attribute("aria-selected", "true")
+    expect(panel.get_by_role("tab", name="Pareto front")).to_have_count(0)
+    expect(panel.get_by_label("Across")).to_have_count(0)
+    expect(panel.get_by_label("Smooth")).to_be_visible()
+
+
 @pytest.mark.parametrize(("compared", "words"), [("rungs", "Dots are rungs"), ("generations", "the ends of")])
 def test_curves_say_what_their_dots_are(page: Page, address: str, compared: str, words: str) -> None:
     panel = opened(page, address, compared=compared)

@@ -19,6 +19,15 @@ export function improvements(dots, mode) {
 }
 
 /**
+ * Trials with their places on the axis: their numbers, or their order if some have names without a number. Pure.
+ * @param {import("./rows.js").Trial[]} rows @returns {[import("./rows.js").Trial, number][]}
+ */
+export function inOrder(rows) {
+  const hasNumbers = rows.every(({ n }) => n >= 0);
+  return [...rows].sort((a, b) => a.n - b.n).map((row, at) => [row, hasNumbers ? row.n : at]);
+}
+
+/**
  * Whether the search still finds something, as a sentence. Pure.
  * @param {Dot[]} dots in order @param {Dot} best @param {typeof import("./format.js")} format
  */
@@ -41,14 +50,15 @@ export function picture(frame, beside) {
     const all = [...beside.known.rows.values()];
     const able = all.filter((row) => row.status !== "failed" && Number.isFinite(value(row)));
     if (!able.length) return "No values yet.";
-    const dots = able.sort((a, b) => a.n - b.n).map((row) => ({ row, x: row.n, y: value(row) }));
+    const dots = inOrder(able).map(([row, x]) => ({ row, x, y: value(row) }));
+    const places = new Map(dots.map(({ row, x }) => [row, x]));
     const steps = improvements(dots, beside.mode());
     const failed = all.filter((row) => row.status === "failed").length;
     return {
       dots, steps, goesOn: true,
       axes: /** @type {[import("./axes.js").Axis, import("./axes.js").Axis]} */ ([
         axes.axis(dots.map(({ x }) => x), logic, format, { scale: true, counts: true }), axes.axis(dots.map(({ y }) => y), logic, format, { scale: true })]),
-      titles: /** @type {[import("./dots.js").Title, import("./dots.js").Title]} */ ([{ text: "trial", of: (row) => row.n }, { text: beside.known.metric, of: value }]),
+      titles: /** @type {[import("./dots.js").Title, import("./dots.js").Title]} */ ([{ text: "trial", of: (row) => places.get(row) ?? row.n }, { text: beside.known.metric, of: value }]),
       text: `${verdict(dots, steps[steps.length - 1], format)}${failed ? ` ${format.whole(failed)} failed ${failed === 1 ? "is" : "are"} left out.` : ""}`,
     };
   }

@@ -61,7 +61,10 @@ export function pictures(frame, element, beside) {
   function draw() {
     if (state.shown !== null) return;
     if (!element.contains(bar)) element.replaceChildren(bar, body);
-    if (!TABS.filter(known).some(([name]) => name === state.tab)) [state.tab] = TABS[0];
+    if (!TABS.filter(known).some(([name]) => name === state.tab)) {
+      [state.tab] = TABS[0];
+      tools.replaceChildren();
+    }
     drawTabs();
     const now = picture(state.tab);
     if (!now) return;
