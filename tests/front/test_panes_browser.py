@@ -250,7 +250,7 @@ def test_a_failed_cell_that_changed_nothing_stands_on_top(page: Page) -> None:
         """kernel.panes.failed = [{ cell: 15, source: "raw['w']", error: "KeyError", saved_at: new Date() }];
         kernel.show("history")"""
     )
-    first = panel.locator(".nb-row[aria-rowindex='2']")
+    first = panel.locator(".nb-rows .nb-row").first
     expect(first).to_contain_text("[15]raw['w']stopped: KeyError")
     expect(first.get_by_role("img", name="failed", exact=True)).to_be_visible()
     expect(panel.locator(".nb-heading").first).to_contain_text("You are at [14]")

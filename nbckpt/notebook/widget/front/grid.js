@@ -58,7 +58,7 @@ export function grid({ parts, listen, signal }, options) {
   /** @type {import("./grid_cells.js").Table} */
   const table = { list: [], columns: options.columns, sort: options.sort ?? [], selected: new Set(), focus: { row: -1, column: 0, id: "", anchor: "" } };
   const { focus, selected } = table;
-  /** @type {Map<string, { row: any, at: number, element: HTMLElement }>} */
+  /** @type {Map<string, { row: any, element: HTMLElement }>} */
   const drawn = new Map();
   const cells = grid_cells.cells(dom, options, table, { rowHeight, move, choose });
   const key = grid_keys.keyboard(parts.keys, options, table, { move, choose, add, page: () => Math.max(1, Math.floor((element.clientHeight - headHeight) / rowHeight) - 1) });
@@ -69,29 +69,32 @@ export function grid({ parts, listen, signal }, options) {
     const height = Math.max(0, element.clientHeight - headHeight) || 400;
     const [first, end] = inSight(element.scrollTop, height, rowHeight, table.list.length);
     const focused = body.contains(document.activeElement);
-    const kept = new Set(table.list.slice(first, end).map((row, index) => place(row, first + index)));
+    const shown = table.list.slice(first, end);
+    const kept = new Set(shown.map(options.id));
     for (const [id, known] of drawn) {
       if (kept.has(id)) continue;
       known.element.remove();
       drawn.delete(id);
     }
+    let before = /** @type {HTMLElement | null} */ (null);
+    shown.forEach((row, index) => (before = place(row, first + index, before)));
     if (focused && !body.contains(document.activeElement)) cellOf(focus.row, focus.column)?.focus({ preventScroll: true });
   }
 
-  /** Have a row in the page. It is made anew if it is another object than before. @param {any} row @param {number} at */
-  function place(row, at) {
+  /**
+   * Have a row in the page, where a screen reader expects it. It is made anew if it is another object than before.
+   * @param {any} row @param {number} at @param {HTMLElement | null} before the row above it
+   */
+  function place(row, at, before) {
     const id = options.id(row);
-    let known = drawn.get(id);
-    if (!known || known.row !== row) {
-      const made = cells.line(row);
-      if (known) known.element.replaceWith(made);
-      else body.append(made);
-      known = { row, at, element: made };
-      drawn.set(id, known);
-    }
-    known.at = at;
-    cells.mark(known.element, id, at);
-    return id;
+    const known = drawn.get(id);
+    const element = known && known.row === row ? known.element : cells.line(row);
+    if (known && known.element !== element) known.element.replaceWith(element);
+    const next = before ? before.nextElementSibling : body.firstElementChild;
+    if (element !== next) body.insertBefore(element, next);
+    drawn.set(id, { row, element });
+    cells.mark(element, id, at);
+    return element;
   }
 
   /** @param {number} row -1: the header @param {number} column @returns {HTMLElement | undefined} */
