@@ -83,11 +83,15 @@ def start(session: nox.Session) -> None:
 
 @nox.session
 def site(session: nox.Session) -> None:
-    """Build the documentation, and check its pages: `nox -s site`, then open ci-output/site/index.html."""
+    """Build the documentation, and check its pages: `nox -s site`, then open ci-output/site/index.html.
+
+    With NBCKPT_PYODIDE, a folder of Pyodide, it has a page in which notebooks run: see docs/lite/README.md.
+    """
     session.install("-e", ".[docs,test]")
     folder = str(Path("ci-output/site").resolve())
     session.run("mkdocs", "build", "--strict", "-f", "docs/site/mkdocs.yml", "-d", folder)
-    session.run("pytest", "--all", "tests/test_site.py", env={"NBCKPT_SITE": folder})
+    tests = ("tests/test_site.py", "tests/pyodide/test_lite.py")
+    session.run("pytest", "--all", *tests, env={"NBCKPT_SITE": folder})
 
 
 @nox.session(venv_backend="uv")

@@ -26,7 +26,7 @@ from benchmarks import (
     unwritten,
 )
 from benchmarks.peers import HERE, OWN, PEERS, RUNNERS, SYNCERS, InstallError, install, interpreter
-from benchmarks.suite import OURS, Suite
+from benchmarks.suite import OURS, Bench, Suite
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,12 +48,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     saving = {name: value for name, value in pythons.items() if name not in {*RUNNERS, *SYNCERS}}
     suite = Suite(folder, saving, options.rounds, _say, 0.0 if options.quick else _REST_S)
     suite.measured.failed |= missing
+    bench = Bench(suite.measured, folder, options.rounds, _say)
     try:
         if "starts" in options.only:
-            starts.measure(suite.measured, folder, options.rounds, _say)
+            starts.measure(bench)
         if "history" in options.only:
             versions = histories.QUICK if options.quick else histories.MANY
-            histories.measure(suite.measured, folder, options.rounds, versions, _say)
+            histories.measure(bench, versions)
         for workload in (cells.arrays(size), cells.mixed(size)):
             if workload.name in options.only:
                 suite.times(workload)
@@ -61,29 +62,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if "memory" in options.only:
                 suite.memory(workload)
         if "small" in options.only:
-            small.measure(suite.measured, folder, options.rounds, _say)
+            small.measure(bench)
         if "kept" in options.only:
-            kept.measure(suite.measured, folder, options.rounds, size // 4, _say)
+            kept.measure(bench, size // 4)
         if "unwritten" in options.only:
-            unwritten.measure(suite.measured, folder, options.rounds, size, _say)
+            unwritten.measure(bench, size)
         if "travel" in options.only:
             sizes = size, travel.QUICK_ROUNDS if options.quick else travel.ROUNDS
-            travel.measure(suite.measured, folder, options.rounds, sizes, _say)
+            travel.measure(bench, sizes)
         if "far" in options.only:
-            far.measure(suite.measured, folder, options.rounds, _say)
+            far.measure(bench)
         if "trials" in options.only:
             running = {name: value for name, value in pythons.items() if name in (OURS, *RUNNERS)}
-            trials.measure(suite.measured, folder, running, options.rounds, _say)
+            trials.measure(bench, running)
         if "many" in options.only:
             sizes = (many.QUICK_TRIALS, many.QUICK_REPORTS) if options.quick else (many.TRIALS, many.REPORTS)
-            many.measure(suite.measured, folder, options.rounds, sizes, _say)
+            many.measure(bench, sizes)
         if "panel" in options.only:
             count = panel.QUICK_TRIALS if options.quick else panel.TRIALS
-            panel.measure(suite.measured, options.rounds, count, _say)
+            panel.measure(bench, count)
         if "sync" in options.only:
             syncing = {name: value for name, value in pythons.items() if name in (OURS, *SYNCERS)}
             files = syncs.QUICK_FILES if options.quick else syncs.FILES
-            syncs.measure(suite.measured, folder, syncing, options.rounds, (files, size), _say)
+            syncs.measure(bench, syncing, (files, size))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     rows = report.rows(suite.measured, options.only)

@@ -14,10 +14,7 @@ from benchmarks.cells import MIB
 from benchmarks.suite import OURS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from benchmarks.suite import Measured
+    from benchmarks.suite import Bench
 
 WORKLOAD = "far"
 """The name of the workload in the measurements."""
@@ -27,15 +24,8 @@ _ANSWER_S = 0.05
 _SIZE = 256 * MIB
 
 
-def measure(measured: Measured, folder: Path, rounds: int, say: Callable[[str], None]) -> None:
-    """Measure a restore of 256 MiB when each answer takes 50 ms, and add the times to *measured*.
-
-    Args:
-        measured: The measurements so far.
-        folder: The folder for the secret.
-        rounds: The number of rounds.
-        say: Called with messages about the progress.
-    """
+def measure(bench: Bench) -> None:
+    """Measure a restore of 256 MiB when each answer takes 50 ms, and add the times."""
     from nbckpt import Tracker
     from nbckpt.store import MemoryStore
 
@@ -53,16 +43,15 @@ def measure(measured: Measured, folder: Path, rounds: int, say: Callable[[str], 
             time.sleep(_ANSWER_S)
             return super().get(key, start, stop)
 
-    os.environ.setdefault("NBCKPT_SECRET_FILE", str(folder / "secret"))
+    os.environ.setdefault("NBCKPT_SECRET_FILE", str(bench.folder / "secret"))
     import numpy as np
 
     store = Far()
     tracker = Tracker(store)
     tracker.save({"a": np.random.default_rng(0).random(_SIZE // 8)}, "far")
-    for round_ in range(rounds):
-        say(f"far {round_ + 1}/{rounds}")
+    for _ in bench.each_round("far"):
         store.reads = 0
         began = time.perf_counter()
         tracker.restore("far", {})
-        measured.seconds[WORKLOAD, OURS, "restore"].append(time.perf_counter() - began)
-        measured.seconds[WORKLOAD, IN_A_ROW, "restore"].append(store.reads * _ANSWER_S)
+        bench.measured.seconds[WORKLOAD, OURS, "restore"].append(time.perf_counter() - began)
+        bench.measured.seconds[WORKLOAD, IN_A_ROW, "restore"].append(store.reads * _ANSWER_S)

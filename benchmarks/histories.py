@@ -8,10 +8,7 @@ from benchmarks.starts import run_python
 from benchmarks.suite import OURS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from benchmarks.suite import Measured
+    from benchmarks.suite import Bench
 
 WORKLOAD = "history"
 """The name of the workload in the measurements."""
@@ -37,22 +34,18 @@ print(between - began, time.perf_counter() - between)
 """
 
 
-def measure(measured: Measured, folder: Path, rounds: int, many: int, say: Callable[[str], None]) -> None:
-    """Measure a save and a restore with few and with many versions, and add the times to *measured*.
+def measure(bench: Bench, many: int) -> None:
+    """Measure a save and a restore with few and with many versions, and add the times.
 
     Args:
-        measured: The measurements so far.
-        folder: A folder on the disk to measure; files made in it are removed again.
-        rounds: The number of rounds.
+        bench: Where and how to measure.
         many: The larger number of versions.
-        say: Called with messages about the progress.
     """
     for name, versions in (("few", FEW), ("many", many)):
-        say(f"history: {versions} versions")
-        run_python(folder, "-c", _STORE, name, str(versions))
-    for round_ in range(rounds):
-        say(f"history {round_ + 1}/{rounds}")
+        bench.say(f"history: {versions} versions")
+        run_python(bench.folder, "-c", _STORE, name, str(versions))
+    for _ in bench.each_round("history"):
         for name in ("few", "many"):
-            restore, save = map(float, run_python(folder, "-c", _TASKS, name).split()[-2:])
-            measured.seconds[WORKLOAD, OURS, f"restore, {name}"].append(restore)
-            measured.seconds[WORKLOAD, OURS, f"save, {name}"].append(save)
+            restore, save = map(float, run_python(bench.folder, "-c", _TASKS, name).split()[-2:])
+            bench.measured.seconds[WORKLOAD, OURS, f"restore, {name}"].append(restore)
+            bench.measured.seconds[WORKLOAD, OURS, f"save, {name}"].append(save)

@@ -9,10 +9,7 @@ from typing import TYPE_CHECKING
 from benchmarks.suite import OURS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from benchmarks.suite import Measured
+    from benchmarks.suite import Bench
 
 WORKLOAD = "kept"
 """The name of the workload in the measurements."""
@@ -28,32 +25,28 @@ print("computed")
 """
 
 
-def measure(measured: Measured, folder: Path, rounds: int, size_mib: int, say: Callable[[str], None]) -> None:
-    """Measure both restores in turn, and add the times to *measured*.
+def measure(bench: Bench, size_mib: int) -> None:
+    """Measure both restores in turn, and add the times.
 
     Args:
-        measured: The measurements so far.
-        folder: The folder for the store, on the disk to measure.
-        rounds: The number of rounds.
+        bench: Where and how to measure.
         size_mib: The size of the four arrays together.
-        say: Called with messages about the progress.
     """
     from IPython.core.interactiveshell import InteractiveShell
 
     from nbckpt import Tracker
 
-    os.environ.setdefault("NBCKPT_SECRET_FILE", str(folder / "secret"))
+    os.environ.setdefault("NBCKPT_SECRET_FILE", str(bench.folder / "secret"))
     shell = InteractiveShell.instance(colors="nocolor")
     shell.history_manager.enabled = False
     shell.run_cell("%load_ext nbckpt")
-    cell = _CELL.format(store=str(folder / WORKLOAD), numbers=size_mib << 15)
-    say(f"{WORKLOAD}: the cell runs")
+    cell = _CELL.format(store=str(bench.folder / WORKLOAD), numbers=size_mib << 15)
+    bench.say(f"{WORKLOAD}: the cell runs")
     shell.run_cell(cell)
     names = {name: shell.user_ns[name] for name in "abcd"}
-    Tracker(folder / WORKLOAD).save(names, "plain")
+    Tracker(bench.folder / WORKLOAD).save(names, "plain")
     names.clear()
-    for round_ in range(rounds):
-        say(f"{WORKLOAD} {round_ + 1}/{rounds}")
+    for _ in bench.each_round(WORKLOAD):
         for contender in (OURS, PLAIN):
             for name in "abcd":
                 shell.user_ns.pop(name)
@@ -61,8 +54,8 @@ def measure(measured: Measured, folder: Path, rounds: int, size_mib: int, say: C
             if contender == OURS:
                 shell.run_cell(cell)
             else:
-                with Tracker(folder / WORKLOAD) as tracker:
+                with Tracker(bench.folder / WORKLOAD) as tracker:
                     tracker.restore("plain", shell.user_ns)
-            measured.seconds[WORKLOAD, contender, "restore"].append(time.perf_counter() - began)
+            bench.measured.seconds[WORKLOAD, contender, "restore"].append(time.perf_counter() - began)
     shell.run_cell("%unload_ext nbckpt")
     InteractiveShell.clear_instance()

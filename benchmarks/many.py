@@ -8,10 +8,7 @@ from benchmarks.starts import run_python
 from benchmarks.suite import OURS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from benchmarks.suite import Measured
+    from benchmarks.suite import Bench
 
 WORKLOAD = "many"
 """The name of the workload in the measurements."""
@@ -94,24 +91,18 @@ print(seconds[1] / tenth, seconds[-1] / tenth)
 """
 
 
-def measure(
-    measured: Measured, folder: Path, rounds: int, sizes: tuple[int, int], say: Callable[[str], None]
-) -> None:
-    """Measure a table of many trials and a trial of many reports, and add the times to *measured*.
+def measure(bench: Bench, sizes: tuple[int, int]) -> None:
+    """Measure a table of many trials and a trial of many reports, and add the times.
 
     Args:
-        measured: The measurements so far.
-        folder: A folder on the disk to measure; files made in it are removed again.
-        rounds: The number of rounds.
+        bench: Where and how to measure.
         sizes: The number of trials and of reports.
-        say: Called with messages about the progress.
     """
     trials, reports = map(str, sizes)
-    say(f"many: {trials} trials")
-    run_python(folder, "-c", _MAKE, trials)
-    for round_ in range(rounds):
-        say(f"many {round_ + 1}/{rounds}")
+    bench.say(f"many: {trials} trials")
+    run_python(bench.folder, "-c", _MAKE, trials)
+    for _ in bench.each_round("many"):
         for names, program, size in ((_LISTED, _LIST, trials), (_REPORTED, _REPORT, reports)):
-            times = map(float, run_python(folder, "-c", program, size).split()[-len(names) :])
+            times = map(float, run_python(bench.folder, "-c", program, size).split()[-len(names) :])
             for task, seconds in zip(names, times, strict=True):
-                measured.seconds[WORKLOAD, OURS, task].append(seconds)
+                bench.measured.seconds[WORKLOAD, OURS, task].append(seconds)

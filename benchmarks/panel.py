@@ -11,9 +11,9 @@ from benchmarks.process import REPOSITORY
 from benchmarks.suite import OURS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-    from benchmarks.suite import Measured
+    from benchmarks.suite import Bench, Measured
 
 WORKLOAD = "panel"
 """The name of the workload in the measurements."""
@@ -52,27 +52,24 @@ _PLAIN = """(count) => {
 }"""
 
 
-def measure(measured: Measured, rounds: int, trials: int, say: Callable[[str], None]) -> None:
-    """Measure the longest tasks, and a plain sort with a plain table as the floor. Add them to *measured*.
+def measure(bench: Bench, trials: int) -> None:
+    """Measure the longest tasks, and a plain sort with a plain table as the floor. Add their times.
 
     Args:
-        measured: The measurements so far.
-        rounds: The number of rounds.
+        bench: Where and how to measure.
         trials: The number of trials.
-        say: Called with messages about the progress.
     """
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
-        say("panel: not measured, because playwright is not installed")
+        bench.say("panel: not measured, because playwright is not installed")
         return
     with sync_playwright() as playwright:
         path = shutil.which("chromium") or shutil.which("chromium-browser")
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        for round_ in range(rounds):
-            say(f"panel {round_ + 1}/{rounds}")
+        for _ in bench.each_round("panel"):
             with _opened(browser, trials) as page:
-                _round(measured, page, trials)
+                _round(bench.measured, page, trials)
         browser.close()
 
 

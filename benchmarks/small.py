@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from benchmarks.suite import Measured
+    from benchmarks.suite import Bench, Measured
     from nbckpt import Tracker
 
 WORKLOAD = "small"
@@ -33,35 +33,27 @@ _COUNT = 5000
 _SAVES = 10
 
 
-def measure(measured: Measured, folder: Path, rounds: int, say: Callable[[str], None]) -> None:
-    """Measure small saves and restores, and what provenance adds, and add the times to *measured*.
-
-    Args:
-        measured: The measurements so far.
-        folder: The folder for the store, on the disk to measure.
-        rounds: The number of rounds.
-        say: Called with messages about the progress.
-    """
+def measure(bench: Bench) -> None:
+    """Measure small saves and restores, and what provenance adds, and add the times."""
     from nbckpt import Tracker
 
-    os.environ.setdefault("NBCKPT_SECRET_FILE", str(folder / "secret"))
+    os.environ.setdefault("NBCKPT_SECRET_FILE", str(bench.folder / "secret"))
     kinds: list[Callable[[int], Any]] = [int, str, lambda at: [at, at / 2], lambda at: {"at": at}]
     variables = {f"v{at}": kinds[at % len(kinds)](at) for at in range(_COUNT)}
-    with Tracker(folder / "small") as tracker:
-        for round_ in range(rounds):
-            say(f"small {round_ + 1}/{rounds}")
+    with Tracker(bench.folder / "small") as tracker:
+        for round_ in bench.each_round("small"):
             variables["v0"] = round_
             steps: dict[tuple[str, str], Callable[[], Any]] = {
                 (OURS, "save"): lambda: tracker.save(variables, "small"),
-                (ALONE, "save"): lambda: _save(variables, folder / "alone"),
+                (ALONE, "save"): lambda: _save(variables, bench.folder / "alone"),
                 (OURS, "restore"): lambda: tracker.restore("small", {}),
                 (ALONE, "restore"): lambda: list(map(pickle.loads, _pickled(variables))),
             }
-            _with_and_without_provenance(measured, tracker, folder)
+            _with_and_without_provenance(bench.measured, tracker, bench.folder)
             for (name, step), work in steps.items():
                 began = time.process_time()
                 work()
-                measured.seconds[WORKLOAD, name, step].append(time.process_time() - began)
+                bench.measured.seconds[WORKLOAD, name, step].append(time.process_time() - began)
 
 
 def _with_and_without_provenance(measured: Measured, tracker: Tracker, folder: Path) -> None:

@@ -12,10 +12,9 @@ from benchmarks.process import REPOSITORY
 from benchmarks.suite import OURS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
-    from benchmarks.suite import Measured
+    from benchmarks.suite import Bench
 
 WORKLOAD = "starts"
 """The name of the workload in the measurements."""
@@ -33,25 +32,19 @@ print(between - began, time.perf_counter() - between)
 _STORE = "import nbckpt; t = nbckpt.Tracker('.nbckpt'); [t.save({'x': i}, 'x') for i in range(3)]"
 
 
-def measure(measured: Measured, folder: Path, rounds: int, say: Callable[[str], None]) -> None:
-    """Measure the start-up times and add them to *measured*.
-
-    Args:
-        measured: The measurements so far.
-        folder: A folder on the disk to measure; files made in it are removed again.
-        rounds: The number of rounds.
-        say: Called with messages about the progress.
-    """
-    run_python(folder, "-c", _STORE)
+def measure(bench: Bench) -> None:
+    """Measure the start-up times, and add them."""
+    run_python(bench.folder, "-c", _STORE)
     for words in (("-c", _EXTENSION), ("-m", "nbckpt", "ls")):  # once, to compile the bytecode
-        run_python(folder, *words)
-    for round_ in range(rounds):
-        say(f"starts {round_ + 1}/{rounds}")
-        there, ours = map(float, run_python(folder, "-c", _EXTENSION).split()[-2:])
-        measured.seconds[WORKLOAD, IPYTHON, "import"].append(there)
-        measured.seconds[WORKLOAD, OURS, "load_ext"].append(ours)
-        measured.seconds[WORKLOAD, IPYTHON, "process"].append(_timed(folder, "-c", "import IPython"))
-        measured.seconds[WORKLOAD, OURS, "ls"].append(_timed(folder, "-m", "nbckpt", "ls"))
+        run_python(bench.folder, *words)
+    for _ in bench.each_round("starts"):
+        there, ours = map(float, run_python(bench.folder, "-c", _EXTENSION).split()[-2:])
+        bench.measured.seconds[WORKLOAD, IPYTHON, "import"].append(there)
+        bench.measured.seconds[WORKLOAD, OURS, "load_ext"].append(ours)
+        bench.measured.seconds[WORKLOAD, IPYTHON, "process"].append(
+            _timed(bench.folder, "-c", "import IPython")
+        )
+        bench.measured.seconds[WORKLOAD, OURS, "ls"].append(_timed(bench.folder, "-m", "nbckpt", "ls"))
 
 
 def _timed(folder: Path, *words: str) -> float:

@@ -54,6 +54,29 @@ class Measured:
     versions: dict[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Bench:
+    """Where and how a workload is measured.
+
+    Attributes:
+        measured: The measurements, to which the workload adds its own.
+        folder: A folder on the disk to measure; files made in it are removed again.
+        rounds: The number of rounds.
+        say: Called with messages about the progress.
+    """
+
+    measured: Measured
+    folder: Path
+    rounds: int
+    say: Callable[[str], None]
+
+    def each_round(self, name: str) -> Iterator[int]:
+        """Yield the number of each round, from 0, and say that this round of *name* begins."""
+        for round_ in range(self.rounds):
+            self.say(f"{name} {round_ + 1}/{self.rounds}")
+            yield round_
+
+
 class Suite:
     """Make the measurements; `measured` holds those made so far.
 

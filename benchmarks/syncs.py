@@ -15,10 +15,10 @@ from benchmarks.process import REPOSITORY
 from benchmarks.server import BUCKET, Server
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
-    from benchmarks.suite import Measured
+    from benchmarks.suite import Bench, Measured
 
 WORKLOAD = "sync"
 """The name of the workload in the measurements."""
@@ -29,36 +29,29 @@ _IN_A_FOLDER = 100
 _AGE_S = 3600
 
 
-def measure(
-    measured: Measured,
-    folder: Path,
-    pythons: Mapping[str, str],
-    rounds: int,
-    sizes: tuple[int, int],
-    say: Callable[[str], None],
-) -> None:
-    """Measure a first and a second sync with their requests to the server, and add both to *measured*.
+def measure(bench: Bench, pythons: Mapping[str, str], sizes: tuple[int, int]) -> None:
+    """Measure a first and a second sync with their requests to the server, and add both.
 
     Args:
-        measured: The measurements so far.
-        folder: A folder on the disk to measure; files made in it are removed again.
+        bench: Where and how to measure.
         pythons: The interpreter of each syncer.
-        rounds: The number of rounds.
         sizes: The number of small files, and the MiB of one large file.
-        say: Called with messages about the progress.
     """
     files, mib = sizes
-    sources = {"files": _small_files(folder / "files", files), "large": _large_file(folder / "large", mib)}
+    sources = {
+        "files": _small_files(bench.folder / "files", files),
+        "large": _large_file(bench.folder / "large", mib),
+    }
     names = list(pythons)
     with Server() as server:
-        for round_ in range(rounds):
+        for round_ in range(bench.rounds):
             for name in names[round_ % len(names) :] + names[: round_ % len(names)]:
                 for task, source in sources.items():
-                    if name not in measured.failed:
-                        say(f"sync {round_ + 1}/{rounds}, {task}: {name}")
+                    if name not in bench.measured.failed:
+                        bench.say(f"sync {round_ + 1}/{bench.rounds}, {task}: {name}")
                         server.empty()
                         for which in (task, f"{task} again"):
-                            _once(measured, server, name, pythons[name], which, source)
+                            _once(bench.measured, server, name, pythons[name], which, source)
     for source in sources.values():
         shutil.rmtree(source)
 

@@ -20,7 +20,7 @@ from benchmarks.unwritten import write
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from benchmarks.suite import Measured
+    from benchmarks.suite import Bench, Measured
 
 WORKLOAD = "travel"
 """The name of the workload in the measurements."""
@@ -138,37 +138,34 @@ print(json.dumps(size))
 """
 
 
-def measure(
-    measured: Measured, folder: Path, rounds: int, sizes: tuple[int, int], say: Callable[[str], None]
-) -> None:
-    """Measure what points after cells take, and add the times to *measured*.
+def measure(bench: Bench, sizes: tuple[int, int]) -> None:
+    """Measure what points after cells take, and add the times.
 
     Args:
-        measured: The measurements so far.
-        folder: A folder on the disk to measure; files made in it are removed again.
-        rounds: The number of rounds.
+        bench: Where and how to measure.
         sizes: The size of the four arrays beside the cells, in MiB; the array that changes has half of it.
             And how often each notebook is run.
-        say: Called with messages about the progress.
     """
     size_mib, sessions = sizes
     for contender, record in ((OURS, "1"), (HASHING, "0")):
-        say(f"{WORKLOAD}: cells, {contender}")
-        seconds = _run(folder, _CELLS, str(rounds), str(size_mib), record=record, store=f"travel-{record}")
+        bench.say(f"{WORKLOAD}: cells, {contender}")
+        seconds = _run(
+            bench.folder, _CELLS, str(bench.rounds), str(size_mib), record=record, store=f"travel-{record}"
+        )
         for task, samples in seconds.items():
-            measured.seconds[WORKLOAD, contender, task] += samples
-    for _ in range(rounds):
+            bench.measured.seconds[WORKLOAD, contender, task] += samples
+    for _ in range(bench.rounds):
         for task, size in (("small", 8192), ("changed", (size_mib << 19) // 100)):
             began = time.perf_counter()
-            write(os.urandom(size), folder / "floor")
-            measured.seconds[WORKLOAD, FLOOR, task].append(time.perf_counter() - began)
-    say(f"{WORKLOAD}: a loop")
-    seconds = _run(folder, _LOOP, str(4 * rounds + 1), str(min(size_mib, 512) * 5000))
+            write(os.urandom(size), bench.folder / "floor")
+            bench.measured.seconds[WORKLOAD, FLOOR, task].append(time.perf_counter() - began)
+    bench.say(f"{WORKLOAD}: a loop")
+    seconds = _run(bench.folder, _LOOP, str(4 * bench.rounds + 1), str(min(size_mib, 512) * 5000))
     for switch, name in (("on", OURS), ("off", WITHOUT)):
-        measured.seconds[WORKLOAD, name, "loop"] += seconds[switch]
+        bench.measured.seconds[WORKLOAD, name, "loop"] += seconds[switch]
     for notebook in sorted(NOTEBOOKS.glob("*.ipynb")):
-        say(f"{WORKLOAD}: {notebook.stem}")
-        _measure_notebook(measured, folder, sessions, notebook)
+        bench.say(f"{WORKLOAD}: {notebook.stem}")
+        _measure_notebook(bench.measured, bench.folder, sessions, notebook)
 
 
 def _run(folder: Path, program: str, *words: str, record: str = "1", store: str = "travel") -> Any:

@@ -11,33 +11,28 @@ from typing import TYPE_CHECKING
 from benchmarks.process import REPOSITORY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
-    from benchmarks.suite import Measured
+    from benchmarks.suite import Bench, Measured
 
 WORKLOAD = "trials"
 """The name of the workload in the measurements."""
 
 
-def measure(
-    measured: Measured, folder: Path, pythons: Mapping[str, str], rounds: int, say: Callable[[str], None]
-) -> None:
-    """Measure a report and a trial, and add the times to *measured*.
+def measure(bench: Bench, pythons: Mapping[str, str]) -> None:
+    """Measure a report and a trial, and add the times.
 
     Args:
-        measured: The measurements so far.
-        folder: A folder on the disk to measure; files made in it are removed again.
+        bench: Where and how to measure.
         pythons: The interpreter of each runner.
-        rounds: The number of rounds.
-        say: Called with messages about the progress.
     """
     names = list(pythons)
-    for round_ in range(rounds):
+    for round_ in range(bench.rounds):
         for name in names[round_ % len(names) :] + names[: round_ % len(names)]:
-            if name not in measured.failed:
-                say(f"trials {round_ + 1}/{rounds}: {name}")
-                _round(measured, folder, name, pythons[name])
+            if name not in bench.measured.failed:
+                bench.say(f"trials {round_ + 1}/{bench.rounds}: {name}")
+                _round(bench.measured, bench.folder, name, pythons[name])
 
 
 def _round(measured: Measured, folder: Path, name: str, python: str) -> None:

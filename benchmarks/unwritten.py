@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from benchmarks.suite import Measured
+    from benchmarks.suite import Bench, Measured
 
 WORKLOAD = "unwritten"
 """The name of the workload in the measurements."""
@@ -27,42 +27,38 @@ FLOOR, HASHING = "written durably", "nbckpt, hashing"
 _SWITCH = "NBCKPT_PAGE_RECORD"
 
 
-def measure(measured: Measured, folder: Path, rounds: int, size_mib: int, say: Callable[[str], None]) -> None:
-    """Measure saves after nothing, and after 1 % of an array, was written; add the times to *measured*.
+def measure(bench: Bench, size_mib: int) -> None:
+    """Measure saves after nothing, and after 1 % of an array, was written; add the times.
 
     Args:
-        measured: The measurements so far.
-        folder: The folder for the stores, on the disk to measure.
-        rounds: The number of rounds.
+        bench: Where and how to measure.
         size_mib: The size of the four arrays together. The array that changes has half of it.
-        say: Called with messages about the progress.
     """
     from nbckpt import Tracker
     from nbckpt.core.memory.pages import page_record
 
     if why := page_record().why_off:
-        say(f"{WORKLOAD}: no page record here: {why}")
+        bench.say(f"{WORKLOAD}: no page record here: {why}")
         return
-    os.environ.setdefault("NBCKPT_SECRET_FILE", str(folder / "secret"))
+    os.environ.setdefault("NBCKPT_SECRET_FILE", str(bench.folder / "secret"))
     random = np.random.default_rng(0)
     arrays: dict[str, Any] = {f"a{at}": random.random(size_mib << 15) for at in range(4)}
     changing = {"array": random.random(size_mib << 16)}
     part = len(changing["array"]) // 100
-    with Tracker(folder / WORKLOAD) as tracker:
+    with Tracker(bench.folder / WORKLOAD) as tracker:
         for names in (arrays, changing) * 2:
             tracker.save(names, "x")
-        for round_ in range(rounds):
-            say(f"{WORKLOAD} {round_ + 1}/{rounds}")
+        for round_ in bench.each_round(WORKLOAD):
             for contender in (OURS, HASHING):
                 os.environ[_SWITCH] = "1" if contender == OURS else "0"
-                _add(measured, contender, "again", lambda: tracker.save(arrays, "x"))
+                _add(bench.measured, contender, "again", lambda: tracker.save(arrays, "x"))
                 start = (2 * round_ + (contender == OURS)) * part % (len(changing["array"]) - part)
                 changing["array"][start : start + part] += 1
-                _add(measured, contender, "changed", lambda: tracker.save(changing, "x"))
+                _add(bench.measured, contender, "changed", lambda: tracker.save(changing, "x"))
             del os.environ[_SWITCH]
             manifest = tracker.history.raw(tracker.find("latest"))
             for task, data in (("again", manifest), ("changed", bytes(part * 8))):
-                _add(measured, FLOOR, task, lambda data=data: write(data, folder / "floor"))
+                _add(bench.measured, FLOOR, task, lambda data=data: write(data, bench.folder / "floor"))
 
 
 def _add(measured: Measured, contender: str, task: str, work: Callable[[], object]) -> None:

@@ -1,26 +1,37 @@
 #!/usr/bin/env python3
-"""Make the pictures of the panel in the README and the guide from the panel's own modules.
+"""Make every picture of the README, the pages and the guides from the running product, light and dark.
 
-It needs Playwright and Chromium, and no Jupyter: the trials are those of tests/front/fake.mjs.
+    PYTHONPATH=tests python docs/pictures.py [NAME…]
+
+It needs Playwright, Chromium and JupyterLab. The panel's pictures need no Jupyter: their trials are those of
+tests/front/fake.mjs.
 """
 
 from __future__ import annotations
 
-import functools
-import http.server
 import shutil
-import threading
-from collections.abc import Iterator
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlencode
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from notebook.lab import ACTIVATE, Lab, served
+from servers.files import served_folder
 
 ROOT = Path(__file__).resolve().parents[1]
 FRONT = ROOT / "nbckpt" / "notebook" / "widget" / "front"
-PICTURES = (("trials", False), ("trials", True), ("checkpoints", False), ("history", False), ("sync", False))
-"""The panes, and whether the theme is the dark one; see docs/decisions/0113."""
+PANES = ("trials", "checkpoints", "history", "sync")
+"""The tabs of the panel; see docs/decisions/0113."""
+NOTEBOOK = "save-and-browse"
+THEMES = {"": "light", "-dark": "dark"}
+"""The themes, by the ending of a picture's name."""
+NAMES = {
+    f"{name}{ending}.png" for name in (NOTEBOOK, *(f"panel-{pane}" for pane in PANES)) for ending in THEMES
+}
 WIDTH = 1100
 FRIENDLY = """() => {
   const walker = document.createTreeWalker(document.querySelector(".nbckpt"), NodeFilter.SHOW_TEXT);
@@ -29,48 +40,117 @@ FRIENDLY = """() => {
 }"""
 """Gives a plain text to the rows that test hostile ones."""
 
+UNSEEN = (
+    """%load_ext nbckpt
+import pandas as pd
+from matplotlib.figure import Figure
+from sklearn.datasets import load_digits
+from sklearn.linear_model import RidgeClassifier
 
-class Files(http.server.SimpleHTTPRequestHandler):
-    """The files of the repository."""
+scans = load_digits(as_frame=True).frame
+pixels, digit = scans.drop(columns="target"), scans["target"]
+model = RidgeClassifier(alpha=100).fit(pixels[:1200], digit[:1200])
+accuracy = round(model.score(pixels[1200:], digit[1200:]), 3)
+figure = Figure(figsize=(7, 1.3), layout="constrained")
+for axis, (_, scan) in zip(figure.subplots(1, 8), pixels.iterrows()):
+    axis.imshow(scan.to_numpy().reshape(8, 8), cmap="gray_r")
+    axis.axis("off")
+%ckpt save baseline -m "ridge, a penalty of 100"
+""",
+    """model = RidgeClassifier(alpha=1).fit(pixels[:1200], digit[:1200])
+accuracy = round(model.score(pixels[1200:], digit[1200:]), 3)
+%ckpt save weaker -m "a penalty of 1 in place of 100"
+""",
+)
+SEEN = (
+    '%ckpt save result model accuracy figure -m "for the report"',
+    "%ckpt ls",
+    "%ckpt diff baseline weaker",
+    "%ckpt show result",
+)
+"""The cells of the picture of a notebook, and those above them."""
+ELSEWHERE = """([path, shown]) => {
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) walker.currentNode.data = walker.currentNode.data.replaceAll(path, shown);
+}"""
+"""Shows another folder than the temporary one."""
 
-    extensions_map = {**http.server.SimpleHTTPRequestHandler.extensions_map, ".mjs": "text/javascript"}
 
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-
-@contextmanager
-def served() -> Iterator[str]:
-    """Serve the repository; yield the address of the page with the panel."""
-    handler = functools.partial(Files, directory=str(ROOT))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/tests/front/page.html"
-        server.shutdown()
+def panel_pictures(browser: Browser, keep: Callable[[str], bool]) -> Iterator[Path]:
+    """Take the pictures of the panel's tabs."""
+    page = browser.new_page(viewport={"width": WIDTH + 32, "height": 760})
+    with served_folder(ROOT) as address:
+        for pane in PANES:
+            for ending, theme in THEMES.items():
+                if keep(name := f"panel-{pane}{ending}.png"):
+                    yield panel_picture(page, f"{address}/tests/front/page.html", pane, theme, name)
 
 
-def photograph(page: Page, address: str, pane: str, *, is_dark: bool) -> Path:
-    """Take the picture of one pane."""
+def panel_picture(page: Page, address: str, pane: str, theme: str, name: str) -> Path:
+    """Take the picture of one tab."""
     parts = ",".join(sorted(file.name for file in FRONT.glob("*.js")))
-    asked = {"parts": parts, "traits": f'{{"pane": "{pane}"}}'} | ({"dark": "1"} if is_dark else {})
+    asked = {"parts": parts, "traits": f'{{"pane": "{pane}"}}'} | ({"dark": "1"} if theme == "dark" else {})
     page.goto(f"{address}?{urlencode(asked)}")
     page.locator("body[data-ready]").wait_for()
     page.locator(".nb-rows .nb-row:visible, .nb-sync").first.wait_for()
     page.wait_for_function("document.getAnimations().length === 0")
     page.evaluate(FRIENDLY)
-    file = ROOT / "docs" / f"panel-{pane}{'-dark' if is_dark else ''}.png"
+    file = ROOT / "docs" / name
     page.locator(".nbckpt").screenshot(path=file)
     return file
 
 
+def notebook_pictures(browser: Browser, keep: Callable[[str], bool]) -> Iterator[Path]:
+    """Take the pictures of a notebook in JupyterLab."""
+    names = {f"{NOTEBOOK}{ending}.png": theme for ending, theme in THEMES.items()}
+    if not any(map(keep, names)):
+        return
+    with jupyterlab(browser) as lab:
+        lab.open("digits.ipynb", *UNSEEN, *SEEN)
+        lab.command("application:toggle-left-area")
+        for at in range(len(UNSEEN + SEEN)):
+            lab.run(at)
+        expect(lab.page.locator("[data-mime-type='application/vnd.jupyter.error']")).to_have_count(0)
+        lab.page.evaluate(ACTIVATE, 0)  # the active cell has buttons
+        for name, theme in names.items():
+            if keep(name):
+                lab.theme(theme)
+                yield notebook_picture(lab, ROOT / "docs" / name)
+
+
+@contextmanager
+def jupyterlab(browser: Browser) -> Iterator[Lab]:
+    """Run JupyterLab in a temporary folder."""
+    with (
+        tempfile.TemporaryDirectory() as work,
+        tempfile.TemporaryDirectory() as home,
+        served(sys.executable, Path(work), Path(home)) as url,
+    ):
+        page = browser.new_page(viewport={"width": WIDTH + 100, "height": 2400})
+        yield Lab(page, url, Path(work))
+
+
+def notebook_picture(lab: Lab, file: Path) -> Path:
+    """Take the picture of the cells that are seen."""
+    lab.page.evaluate(ELSEWHERE, [str(lab.folder), "/home/me/work"])
+    cells = lab.page.locator(".jp-Notebook .jp-CodeCell")
+    first, last = cells.nth(len(UNSEEN)).bounding_box(), cells.nth(len(UNSEEN + SEEN) - 1).bounding_box()
+    assert first is not None
+    assert last is not None
+    height = last["y"] + last["height"] - first["y"]
+    lab.page.screenshot(path=file, clip=first | {"height": height})
+    return file
+
+
 def main() -> None:
-    """Take all pictures."""
+    """Take all pictures, or those that are named."""
+    names = {*sys.argv[1:]} or NAMES
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    with served() as address, sync_playwright() as playwright:
+    with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": WIDTH + 32, "height": 760})
-        for pane, is_dark in PICTURES:
-            print(photograph(page, address, pane, is_dark=is_dark).relative_to(ROOT))
+        for take in (panel_pictures, notebook_pictures):
+            for file in take(browser, names.__contains__):
+                print(file.relative_to(ROOT))
         browser.close()
 
 

@@ -93,6 +93,14 @@ def optuna_trial_id(trial: Any) -> int | None:
     return getattr(trial, "_trial_id", None)
 
 
+def optuna_rung(at: int) -> str:
+    """Return the name under which Optuna's halving keeps a trial's value at a rung.
+
+    If Optuna had another one, a restart would lose the rungs of pruners.
+    """
+    return f"completed_rung_{at}"
+
+
 _HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 
 

@@ -18,7 +18,7 @@ A message names the thing, the cause and the next step.
 class NbckptError(Exception):
     """Every error that nbckpt raises on purpose.
 
-    Example:
+    Examples:
         >>> try:
         ...     nbckpt.open_experiment("mine")
         ... except nbckpt.NbckptError as error:
@@ -34,7 +34,7 @@ class NbckptError(Exception):
 class UsageError(NbckptError, ValueError):
     """The request is wrong. Nothing was done.
 
-    Example:
+    Examples:
         >>> nbckpt.grid_search([])
         Traceback (most recent call last):
         nbckpt.errors.UsageError: grid_search got no values. Give at least one
@@ -44,7 +44,7 @@ class UsageError(NbckptError, ValueError):
 class NotFoundError(NbckptError, KeyError, FileNotFoundError):
     """The name, reference or key does not exist.
 
-    Example:
+    Examples:
         >>> nbckpt.open_experiment("mine")
         Traceback (most recent call last):
         nbckpt.errors.NotFoundError: there is no experiment 'mine': start one with %ckpt run

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import re
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
 import nbckpt
-from nbckpt import media, states, trials
+from nbckpt import media, states, store, sync, testing, trials
 
 HOOKS = {"load_ipython_extension", "unload_ipython_extension"}
 """IPython calls these; a user writes `%load_ext nbckpt`."""
@@ -21,23 +23,109 @@ OF_AUTHORS = {
 }
 """Names for those who write an executor, a scheduler or the like: CONTRIBUTING.md says which to copy."""
 
+OF_STORES = {
+    *("ArchiveWriter", "CachedStore", "Cancel", "CancelledError", "Pieces", "RemoteStore", "TimedOutError"),
+    *("BackgroundSyncer", "Call", "ReadingTests", "Store", "StoreTests"),
+    *(name for name in store.__all__ if name.islower() and name != "open_store"),
+}
+"""Names for those who write a store or a syncer; CONTRIBUTING.md has the steps."""
+
 OF_OPTUNA = {"OptunaPruner", "OptunaSampler"}
 """They need Optuna, which may be missing."""
 
 ELSEWHERE = {"checkpoint_dir", "save_and_exit", "save_on_signal", "use_folder"}
 """They end a process, set its signals, or serve scripts of Ray Tune; `docs/guides/states.md` shows most."""
 
+CLASSES = (
+    *(nbckpt.Tracker, nbckpt.Checkpoint, nbckpt.State, nbckpt.Experiment, nbckpt.Trial, nbckpt.SyncConfig),
+    *(trials.OpenTrial, media.StoredMedia, sync.Syncer, testing.FaultyStore, testing.RecordingStore),
+)
+"""The classes whose methods users call."""
 
-def has_example(named: Any) -> bool:
-    return ">>>" in (inspect.getdoc(named) or "")
+WITHOUT = {
+    "a front end or `--json` calls it": {
+        *(
+            f"{name}.page"
+            for name in ("Tracker", "Checkpoint", "State", "Experiment", "Trial", "OpenTrial", "SyncConfig")
+        ),
+        *("Experiment.for_json", "OpenTrial.for_json", "StoredMedia.for_json"),
+    },
+    "the modules of nbckpt call it": {
+        *("Tracker.bind", "Tracker.comparable", "Tracker.last_removal", "Tracker.only_in", "Tracker.read"),
+        *(
+            "Experiment.read",
+            "Experiment.refresh",
+            "Trial.read",
+            "StoredMedia.check_pixels",
+            "StoredMedia.table",
+        ),
+        *("OpenTrial.close", "OpenTrial.end_after", "OpenTrial.on_cell_begin", "OpenTrial.on_cell_end"),
+        *("Syncer.close", "Syncer.reset", "Syncer.retry", "Syncer.wait", "Syncer.wait_or_retry"),
+        *("Syncer.status", "Syncer.sync_down_if_needed", "Syncer.validate_upload_dir"),
+    },
+    "it needs a trial that still runs; docs/guides/trials.md has the command": {
+        *(
+            "Experiment.checkpoint",
+            "Experiment.kill",
+            "Experiment.pause",
+            "Experiment.resume",
+            "Experiment.stop",
+        ),
+        *("Experiment.interrupted", "Experiment.runs_elsewhere"),
+    },
+    "it would only repeat the method's name": {
+        *("Tracker.close", "Tracker.manifest", "Tracker.trust_all", "State.close", "StoredMedia.load"),
+        *("Checkpoint.from_checkpoint", "Checkpoint.get_preprocessor"),
+    },
+    "it needs replicas, see docs/guides/states.md": {"State.sync"},
+    "it needs several objectives, see docs/guides/search.md": {"Experiment.pareto"},
+}
+"""Why a method has no example."""
 
 
-@pytest.mark.parametrize("module", [nbckpt, trials, states, media], ids=lambda module: module.__name__)
+def example_of(named: Any) -> str:
+    """Return the lines of code of the example in a docstring."""
+    return "\n".join(re.findall(r"^ *(?:>>>|\.\.\.) (.*)$", inspect.getdoc(named) or "", re.M))
+
+
+def methods(cls: type) -> set[str]:
+    """Return the names of the public methods that a class defines itself."""
+    own = {name: getattr(value, "__func__", value) for name, value in vars(cls).items()}
+    return {name for name, value in own.items() if inspect.isfunction(value) and not name.startswith("_")}
+
+
+def is_shown(cls: type, name: str) -> bool:
+    """Return whether the example of a method or of its class calls the method, or defines it."""
+    calls = re.search(rf"(\.|def ){name}\(", example_of(cls))
+    return calls is not None or bool(example_of(getattr(cls, name)))
+
+
+@pytest.mark.parametrize(
+    "module", [nbckpt, trials, states, media, store, sync, testing], ids=lambda module: module.__name__
+)
 def test_each_public_name_has_an_example(module: ModuleType) -> None:
-    names = {*module.__all__} - HOOKS - OF_AUTHORS - OF_OPTUNA - ELSEWHERE
+    names = {*module.__all__} - HOOKS - OF_AUTHORS - OF_STORES - OF_OPTUNA - ELSEWHERE
     public = {name: getattr(module, name) for name in names}
-    assert [name for name, named in public.items() if callable(named) and not has_example(named)] == []
+    assert [name for name, named in public.items() if callable(named) and not example_of(named)] == []
+
+
+def test_each_method_has_an_example_or_a_reason_for_none() -> None:
+    names = {(cls, name) for cls in CLASSES for name in methods(cls)}
+    assert len(names) > 70
+    without = {f"{cls.__name__}.{name}" for cls, name in names if not is_shown(cls, name)}
+    assert without == set().union(*WITHOUT.values())
+
+
+def test_each_example_has_the_heading_that_the_site_knows() -> None:
+    """The site shows what stands below another heading as quotations in quotations."""
+    modules = [
+        path
+        for path in Path(nbckpt.__file__).parent.rglob("*.py")
+        if re.search(r"^ *Example:$", path.read_text(), re.M)
+    ]
+    assert modules == []
 
 
 def test_a_name_without_an_example_is_found() -> None:
-    assert not has_example(nbckpt.load_ipython_extension)
+    assert not example_of(nbckpt.load_ipython_extension)
+    assert not is_shown(nbckpt.Tracker, "only_in")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from mounting import mounted, needs_mount
 from test_crash import COMMANDS, add_stranger, filled, on, view
 
 from nbckpt.cli import main
@@ -126,25 +125,6 @@ def test_a_failed_restore_changes_nothing_or_names_the_rest(n: int) -> None:
 
 
 # What a store may be instead of one.
-
-
-@contextmanager
-def mounted(folder: Path, *options: str) -> Iterator[Path]:
-    """Mount a file system of the test's own, where the test may."""
-    folder.mkdir()
-    done = subprocess.run(["mount", *options, str(folder)], capture_output=True, text=True, check=False)
-    if done.returncode:
-        pytest.skip(f"mounting is refused here: {done.stderr.strip()}")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
-
-
-needs_mount = pytest.mark.skipif(
-    not hasattr(os, "geteuid") or os.geteuid() != 0 or not Path("/proc/mounts").exists(),
-    reason="only root on Linux may mount a small disk",
-)
 
 
 @needs_mount

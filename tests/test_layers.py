@@ -37,11 +37,11 @@ ROOMS = {
 }
 BELOW = {
     "notebook": {"runner", "static_copy", "tokenize"},
-    "core": {"algorithms", "instances", "manifest", "reducers", "schema", "spans"},
+    "core": {"algorithms", "definitions", "instances", "manifest", "reducers", "schema", "spans"},
 }
 """Modules of no room that the rooms may import."""
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names.split()}
-RANK |= {"integrations": RANK["tracker"], "testing": RANK["core"]}
+RANK |= {"integrations": RANK["tracker"], "testing": RANK["tracker"]}
 HOMES = {
     "IPython": "notebook",
     "ipywidgets": "notebook",

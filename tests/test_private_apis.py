@@ -132,6 +132,16 @@ def test_optuna_keeps_the_number_of_a_trial_where_we_look() -> None:
     assert private.optuna_trial_id(SimpleNamespace()) is None
 
 
+def test_optuna_keeps_the_rungs_of_a_trial_where_we_look() -> None:
+    optuna = pytest.importorskip("optuna", reason="needs Optuna")
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    study = optuna.create_study(pruner=optuna.pruners.SuccessiveHalvingPruner(1, 2))
+    trial = study.ask()
+    trial.report(0.5, 2)
+    assert not trial.should_prune()
+    assert study.get_trials()[0].system_attrs == {private.optuna_rung(0): 0.5, private.optuna_rung(1): 0.5}
+
+
 def test_pytorch_keeps_the_hooks_of_a_tensor_where_we_look() -> None:
     torch = pytest.importorskip("torch", reason="needs PyTorch")
     tensor = torch.ones(1, requires_grad=True)

@@ -9,17 +9,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from functools import partial
 from html.parser import HTMLParser
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from notebook.lab import PICTURES, browser, chromium
+from servers.files import served_folder
 
 __all__ = ["browser", "chromium"]  # fixtures
 
@@ -28,6 +26,17 @@ HTML = sorted(str(path.relative_to(FOLDER)) for path in FOLDER.rglob("*.html") i
 PAGES = [page for page in HTML if not re.match(r"404|decisions/0|(.*/)?lite/", page)]
 LOADING = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "srcset", "video": "src"}
 WIDTHS = (400, 1400)
+TASKS = {
+    "save frame": "guides/save-and-restore.html",
+    "resume after crash": "guides/search.html",
+    "compare runs": "guides/reproduce-and-compare.html",
+    "trust": "guides/trust.html",
+    "ray tune": "coming-from/ray-tune.html",
+    "log training loop": "guides/track.html",
+    "undo cell": "guides/time-travel.html",
+    "free disk space": "guides/storage.html",
+}
+"""What a reader types into the search, and the page that has the answer."""
 
 needs_site = pytest.mark.skipif(not HTML, reason="needs NBCKPT_SITE, the folder of a built site")
 
@@ -71,10 +80,12 @@ def test_no_page_loads_anything_from_another_host() -> None:
 
 
 @needs_site
-def test_every_file_that_a_page_loads_is_there() -> None:
+def test_every_file_that_a_page_loads_or_leads_to_is_there() -> None:
     for page in PAGES:
-        loads = [url.partition("#")[0] for url in Links((FOLDER / page).read_text()).loads]
-        files = [url.partition("?")[0] for url in loads if not url.startswith("data:")]
+        links = Links((FOLDER / page).read_text())
+        files = [
+            re.sub(r"[?#].*", "", url) for url in links.loads + links.leads if not re.match(r"\w+:", url)
+        ]
         assert [url for url in files if not ((FOLDER / page).parent / url).exists()] == [], page
 
 
@@ -90,13 +101,8 @@ def test_the_external_links_are_listed() -> None:
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, *_: Any) -> None: ...
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(FOLDER))) as server:
-        Thread(target=server.serve_forever).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
+    with served_folder(FOLDER) as address:
+        yield address
 
 
 @needs_site
@@ -129,3 +135,26 @@ def too_wide(page: Page, address: str, picture: Path) -> bool:
     page.goto(address)
     page.screenshot(path=picture)
     return bool(page.evaluate("document.documentElement.scrollWidth > innerWidth"))
+
+
+@needs_site
+@pytest.mark.browser
+def test_a_search_for_a_task_finds_its_guide_first(browser: Browser, address: str) -> None:
+    page = browser.new_page(viewport={"width": 1400, "height": 900})
+    for words, guide in TASKS.items():
+        page.goto(f"{address}/index.html")
+        page.locator(".md-search__input").press_sequentially(words)
+        first = page.locator(".md-search-result__item > a").first
+        expect(first).to_have_attribute("href", re.compile(re.escape(f"/{guide}")))
+    page.close()
+
+
+@needs_site
+@pytest.mark.browser
+def test_every_page_leads_to_every_guide_with_one_click(browser: Browser, address: str) -> None:
+    page = browser.new_page(viewport={"width": 1400, "height": 900})
+    for name in ("index.html", "commands.html", "coming-from/ray-tune.html"):
+        page.goto(f"{address}/{name}")
+        for guide in TASKS.values():
+            expect(page.locator(f".md-nav--primary a[href$='{Path(guide).name}']").first).to_be_visible()
+    page.close()

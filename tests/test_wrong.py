@@ -12,9 +12,12 @@ from syntax import nodes
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs/wrong.md").read_text()
 MODULES = sorted((ROOT / "nbckpt").rglob("*.py"))
-PHRASES = [
-    phrase for line in re.findall(r"^You see: (.*)$", PAGE, re.M) for phrase in re.findall("`([^`]+)`", line)
-]
+PARTS = {
+    heading: re.findall("`([^`]+)`", " ".join(re.findall(r"^You see: (.*)$", text, re.M)))
+    for heading, text in re.findall(r"^##+ (.*)\n((?:(?!##).*\n)*)", PAGE, re.M)
+}
+"""The phrases of each part of the page, by its heading."""
+PHRASES = [phrase for phrases in PARTS.values() for phrase in phrases]
 SELF_EXPLAINING = {"UsageError", "NotFoundError"}
 """Errors that say what to write instead: each is about a word that the user has just written."""
 
@@ -60,6 +63,13 @@ def matches(phrase: str, message: str) -> bool:
     return re.search(".*".join(map(re.escape, phrase.split("…"))), message) is not None
 
 
+def leads_to(message: str) -> set[str]:
+    """Return the parts of the page that a message leads to; of two phrases, the longer one counts."""
+    seen = {phrase for phrase in PHRASES if matches(phrase, message)}
+    best = {phrase for phrase in seen if not any(phrase != longer and phrase in longer for longer in seen)}
+    return {heading for heading, phrases in PARTS.items() if best & {*phrases}}
+
+
 def test_the_page_has_every_kind_of_error() -> None:
     assert len(kinds()) > 12
     missing = [name for name in kinds() - {"NbckptError"} if f"[`{name}`](#" not in PAGE]
@@ -78,6 +88,19 @@ def test_each_phrase_of_the_page_is_in_a_message() -> None:
     assert [phrase for phrase in PHRASES if not any(matches(phrase, cause) for cause in causes)] == []
 
 
+def test_each_message_leads_to_one_part_of_the_page() -> None:
+    parts = {message: leads_to(message) for _, message in messages()}
+    assert {message: several for message, several in parts.items() if len(several) > 1} == {}
+
+
 def test_a_message_that_the_page_does_not_have_is_found() -> None:
     assert matches("the secret … is too short", "the secret … is too short. Delete it")
     assert not any(matches(phrase, "the moon is in the wrong place") for phrase in PHRASES)
+
+
+def test_a_message_that_leads_to_two_parts_is_found() -> None:
+    assert leads_to("it was cancelled") == {"It took too long"}
+    assert leads_to("gc ran on it, and the disk is missing") == {
+        "Somebody else is writing there",
+        "Something is damaged",
+    }

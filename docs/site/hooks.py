@@ -1,6 +1,7 @@
 """Hooks of MkDocs: pages from files outside `docs/`, the commands, the Python reference and the notebooks.
 
-See docs/decisions/0114.
+With NBCKPT_PYODIDE, a folder with Pyodide, they also add a page in which notebooks run.
+See docs/decisions/0114 and 0161.
 """
 
 from __future__ import annotations
@@ -8,8 +9,12 @@ from __future__ import annotations
 import html
 import importlib
 import json
+import logging
+import os
 import posixpath
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -48,8 +53,18 @@ NAMESPACES = (
 )
 COMMANDS = "commands.md"
 """The page that gets a part for each command."""
+BOOSTS = {"guides": 4, "coming-from": 2, "decisions": 0.2}
+"""How much the pages of a folder count in a search; there are more decisions than guides."""
+TRY = "try.md"
+"""The page that leads to the notebook that runs in the browser."""
+PYODIDE = os.environ.get("NBCKPT_PYODIDE")
+MARK = "<!-- the notebook of the site -->"
+LITE = "lite/lab/index.html?path=browser.ipynb"
+BUTTON = f'<a class="md-button md-button--primary" href="{LITE}">Open the quickstart</a>'
+WITHOUT = "_This copy of the site was built without that page._"
 LINK = re.compile(r"(!?\[[^\]\n]*\])\(([^()\s:#]+)(#[^()\s]*)?\)")
 CODE = re.compile(r"(^ *```.*?^ *```$|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
+log = logging.getLogger("mkdocs.hooks.nbckpt")
 MAGIC = re.compile(r"^```python\n(?=(?:(?!^```).)*^ *[%!]|(?:(?!^```).)*= %)", re.MULTILINE | re.DOTALL)
 
 
@@ -70,6 +85,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Fill in the commands, and let relative links lead to the pages that show their files."""
     del config
+    page.meta["search"] = {"boost": BOOSTS.get(posixpath.dirname(page.file.src_uri), 1)}
     source = next(
         (path for path, at in FILES.items() if at == page.file.src_uri), f"docs/{page.file.src_uri}"
     )
@@ -84,9 +100,20 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         part if part.lstrip().startswith("```") else part.replace(r"\|", "|") for part in parts[1::2]
     ]
     markdown = MAGIC.sub("```ipython3\n", "".join(parts))
+    if page.file.src_uri == TRY:
+        return markdown.replace(MARK, BUTTON if PYODIDE else WITHOUT)
     if page.file.src_uri != COMMANDS:
         return markdown
     return "\n\n".join([markdown, "## Every command", *map(command, TABLE.values())])
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Add the page in which notebooks run."""
+    if PYODIDE is None:
+        log.info("Without the page in which notebooks run: set NBCKPT_PYODIDE, see docs/lite/README.md")
+        return
+    build = [sys.executable, str(ROOT / "docs/lite/build.py"), str(Path(config.site_dir) / "lite")]
+    subprocess.run([*build, "--pyodide", PYODIDE], check=True)
 
 
 def linked(link: re.Match[str], source: str, at: str, files: Files) -> str:
@@ -96,7 +123,8 @@ def linked(link: re.Match[str], source: str, at: str, files: Files) -> str:
     page = FILES.get(path) or path.removeprefix("docs/").replace(".ipynb", ".md")
     if (ROOT / path).is_dir():
         page = f"{page}/README.md"
-    if files.get_file_from_path(page):
+    shown = files.get_file_from_path(page)
+    if shown and not shown.inclusion.is_excluded():
         return f"{text}({posixpath.relpath(page, posixpath.dirname(at) or '.')}{anchor})"
     if (ROOT / path).exists() and not text.startswith("!"):
         return text[1:-1]

@@ -21,6 +21,9 @@ from nbckpt.cells.code import uses
 from nbckpt.cells.magics import MagicReader, Magics, Transform
 from nbckpt.cells.reach import Reach
 
+Compiled = tuple[list[CodeType], Magics]
+"""The code of a cell and of the code in its magics, and what else its magics do."""
+
 
 @dataclass(frozen=True, slots=True)
 class Touched:
@@ -55,7 +58,12 @@ def touched(source: str, namespace: dict[str, Any], *, transform: Transform = st
         transform: Turns the code below a magic such as `%%time` into Python, as
             `InteractiveShell.transform_cell` does.
     """
-    codes, magics = compiled(source, transform)
+    return reached(compiled(source, transform), namespace)
+
+
+def reached(cell: Compiled, namespace: dict[str, Any]) -> Touched:
+    """Return the variables that a compiled cell can touch, or can have touched; see `touched`."""
+    codes, magics = cell
     reach = Reach(namespace)
     reach.names |= magics.binds
     reach.everything = magics.unknown or None
@@ -65,7 +73,7 @@ def touched(source: str, namespace: dict[str, Any], *, transform: Transform = st
     return Touched(frozenset(reach.names), reach.everything, binds)
 
 
-def compiled(source: str, transform: Transform) -> tuple[list[CodeType], Magics]:
+def compiled(source: str, transform: Transform) -> Compiled:
     """Return the code of a cell and of the code in its magics, and what else its magics do.
 
     Code that is not valid Python counts as unknown: it may be a magic that was not turned into Python.

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from nbckpt.core.algorithms import PREFERRED
-from nbckpt.core.reducers import byte_range, contents_of
+from nbckpt.core.definitions import contents_of
+from nbckpt.core.reducers import byte_range
 from nbckpt.core.spans import NO_OVERLAPS
 from nbckpt.core.values.links import can_change
 from nbckpt.core.values.pickler import Pickler

@@ -6,7 +6,7 @@ import argparse
 import inspect
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, get_type_hints
 
 from nbckpt.commands.options import Option, options_of
@@ -178,6 +178,11 @@ def build_parser(table: Mapping[str, Command], prog: str) -> argparse.ArgumentPa
     return parser
 
 
+@cache
+def _parser_of(command: Command, face: str) -> argparse.ArgumentParser:
+    return build_parser({command.name: command}, face)
+
+
 def _add_common(parser: argparse.ArgumentParser, *, store: bool) -> None:
     parser.add_argument(
         "-h",
@@ -259,7 +264,7 @@ def parse(table: Mapping[str, Command], words: Sequence[str], face: str) -> Requ
     command = table[verb]
     if "--schema" in words:  # of a command whose arguments may be missing
         return Request(command, {}, None, "schema")
-    parsed, left = build_parser({verb: command}, face).parse_known_args(list(words))
+    parsed, left = _parser_of(command, face).parse_known_args(list(words))
     arguments = vars(parsed)
     if left and not _take_in(command, arguments, left):
         hint = suggestion(

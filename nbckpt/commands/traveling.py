@@ -104,15 +104,15 @@ class History(Result):
     Attributes:
         points: The points, and the checkpoints from which they go on.
         here: The id of the point that the variables equal; empty if it is not known.
-        total: The number of all points of the notebook.
-        others: The number of points of other notebooks.
+        others: The number of points of other notebooks that were read.
+        older: The number of older points in the store, which were not read.
         failed: The cells that failed in the present state and changed nothing, oldest first.
     """
 
     points: tuple[Point, ...]
     here: str
-    total: int
     others: int = 0
+    older: int = 0
     failed: tuple[FailedCell, ...] = ()
 
     def page(self) -> Page:
@@ -144,9 +144,11 @@ class History(Result):
             for graph, point in zip(_graph(self.points, self.here), self.points, strict=True)
         )
         here = frozenset(at for at, point in enumerate(self.points) if point.id == self.here)
-        more = f", the newest {len(self.points)} of {self.total}" if len(self.points) < self.total else ""
-        hints = Hint("Step back", "%ckpt undo"), Hint("Go to a point", "%ckpt checkout POINT"), *elsewhere
+        more = f", the newest {len(self.points)}; {self.older:,} older in the store" if self.older else ""
+        every = (Hint("Show all", "%ckpt history -n 0"),) if self.older else ()
+        ways = Hint("Step back", "%ckpt undo"), Hint("Go to a point", "%ckpt checkout POINT")
         table = Table("points, newest first", columns, rows, here)
+        hints = (*ways, *elsewhere, *every)
         return Page("Points" + more, (table,), _failures(self.failed), hints=hints)
 
 
@@ -198,10 +200,10 @@ def history(session: Session, *, most: Number = 50) -> History:
         session.points.settle()
     timeline = session.points.timeline if session.points is not None else None
     here = timeline.here.manifest.id if timeline is not None and timeline.here else ""
-    every = Points(session.tracker.history).linked(here)
-    own = [point for point in every if timeline is None or point.notebook == timeline.notebook]
+    notebook = timeline.notebook if timeline is not None else None
+    newest = Points(session.tracker.history).newest(notebook, most, here)
     failed = session.points.failed_cells() if session.points is not None else ()
-    return History(tuple(own[: most or None]), here, len(own), len(every) - len(own), failed)
+    return History(newest.points, here, newest.others, newest.older, failed)
 
 
 def _points(session: Session, command: str) -> Auto:

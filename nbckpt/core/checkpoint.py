@@ -56,9 +56,18 @@ class Checkpoint(Rich):
         UsageError: There is no source, more than one, or one of the wrong type.
         NotFoundError: The path does not exist.
 
-    Example:
-        >>> nbckpt.Checkpoint.from_bytes(nbckpt.Checkpoint.from_dict({"step": 3}).to_bytes()).to_dict()
+    Examples:
+        >>> made = nbckpt.Checkpoint.from_dict({"step": 3})
+        >>> nbckpt.Checkpoint.from_bytes(made.to_bytes()).to_dict()
         {'step': 3}
+        >>> nbckpt.Checkpoint.from_directory(made.to_directory("step-3")).same_content(made)
+        True
+        >>> nbckpt.Checkpoint.from_uri(made.to_uri("memory://step-3")).to_dict()
+        {'step': 3}
+        >>> nbckpt.Checkpoint.from_store("store", made.to_store("store", "mine")).digest() == made.digest()
+        True
+        >>> with made.as_directory() as folder:
+        ...     files = os.listdir(folder)
     """
 
     FILES: ClassVar[Key] = FILES
@@ -156,16 +165,7 @@ class Checkpoint(Rich):
         if path is None:
             path = shared_tempdir.new_folder() / self.digest()[:32]
         folder = Path(path).absolute()
-        if self._source.kind == "folder":
-            here, there = Path(self._source.where).resolve(), folder.resolve()
-            if here == there:
-                return str(folder)
-            if here.is_relative_to(there) or there.is_relative_to(here):
-                raise UsageError(
-                    f"{str(folder)!r} and the checkpoint's own folder {self._source.where!r} overlap. "
-                    "Choose another folder"
-                )
-        if overwrite or not self._same_as(folder):
+        if not self._source.is_folder(folder) and (overwrite or not self._same_as(folder)):
             write_folder(self._outgoing(), folder, self._sign(), overwrite=overwrite)
         return str(folder)
 

@@ -15,8 +15,8 @@ from sys import modules
 from types import FunctionType
 from typing import Any, Literal
 
+from nbckpt.core.definitions import contents_of, found_by_name
 from nbckpt.core.manifest import Manifest, Value
-from nbckpt.core.reducers import contents_of, found_by_name
 from nbckpt.render import short
 
 Change = Literal["added", "removed", "changed", "same"]

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from nbckpt.core.definitions import main_namespace
 from nbckpt.core.manifest import Group, Manifest, Value
 from nbckpt.core.packs.format import pack_of
 from nbckpt.core.packs.writer import Packer
-from nbckpt.core.reducers import main_namespace
 from nbckpt.core.tree import Tree
 from nbckpt.core.values.loading import last_slots, load_group
 from nbckpt.core.values.placement import MissingDeviceError, restoring_to

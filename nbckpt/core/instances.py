@@ -14,7 +14,7 @@ from sys import modules
 from typing import Any
 
 from nbckpt._private_apis import set_tensor_hooks, tensor_hooks
-from nbckpt.core.reducers import found_by_name
+from nbckpt.core.definitions import found_by_name
 
 Reduced = Any
 """The return value of `object.__reduce_ex__`."""

@@ -10,19 +10,16 @@ import array
 import ctypes
 import sys
 import types
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Sequence
 from operator import countOf
 from pickle import PickleBuffer
 from typing import TYPE_CHECKING, Any
 
+from nbckpt.core.definitions import contents_of, current_namespace
 from nbckpt.core.spans import address_of
 
 if TYPE_CHECKING:
     import numpy as np
-
-_namespace: ContextVar[dict[str, Any] | None] = ContextVar("nbckpt_namespace", default=None)
 
 _MANY_OBJECTS = 1000
 _SAMPLE = 4000
@@ -36,29 +33,6 @@ _FUNCTION_STATE = (
     "__qualname__",
     "__module__",
 )
-
-
-@contextmanager
-def live_namespace(namespace: dict[str, Any] | None) -> Iterator[None]:
-    """Run the block so that notebook functions loaded in it read and write *namespace*."""
-    token = _namespace.set(namespace)
-    try:
-        yield
-    finally:
-        _namespace.reset(token)
-
-
-def main_namespace() -> dict[str, Any]:
-    """Return the namespace of the running program or notebook."""
-    return vars(sys.modules["__main__"])
-
-
-def found_by_name(definition: Any) -> bool:
-    """Tell whether a function or class can be found in a library under its own name."""
-    named: Any = sys.modules.get(getattr(definition, "__module__", None) or "")
-    for part in definition.__qualname__.split("."):
-        named = getattr(named, part, None)
-    return named is definition and definition.__module__ != "__main__"
 
 
 # Functions of the notebook. The code is saved; the globals are the live namespace after the restore.
@@ -82,10 +56,7 @@ def reduce_function(function: types.FunctionType) -> tuple[Any, ...]:
 
 def make_function(code: types.CodeType, name: str, cells: tuple[types.CellType, ...]) -> types.FunctionType:
     """Make a function whose globals are the live namespace."""
-    namespace = _namespace.get()
-    return types.FunctionType(
-        code, main_namespace() if namespace is None else namespace, name, None, cells or None
-    )
+    return types.FunctionType(code, current_namespace(), name, None, cells or None)
 
 
 def fill_function(
@@ -110,14 +81,6 @@ def with_cells(function: types.FunctionType, reduced: Any) -> Any:
     make, (*code, _), (attributes, members), *rest = reduced
     copies = tuple(types.CellType(*contents_of(cell)) for cell in function.__closure__)
     return make, (*code, function.__closure__), (attributes, members | {"__closure__": copies}), *rest
-
-
-def contents_of(cell: types.CellType) -> tuple[Any, ...]:
-    """Return the content of a cell as a tuple of one, or an empty tuple for an empty cell."""
-    try:
-        return (cell.cell_contents,)
-    except ValueError:
-        return ()
 
 
 # Views of memory.

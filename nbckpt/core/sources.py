@@ -56,6 +56,22 @@ class Source(NamedTuple):
             return Path(self.where).as_uri()
         return self.where if self.kind == "uri" else None
 
+    def is_folder(self, folder: Path) -> bool:
+        """Return whether the source is this folder.
+
+        Raises:
+            UsageError: One of the two is inside the other.
+        """
+        if self.kind != "folder":
+            return False
+        here, there = Path(self.where).resolve(), folder.resolve()
+        if here != there and (here.is_relative_to(there) or there.is_relative_to(here)):
+            raise UsageError(
+                f"{str(folder)!r} and the checkpoint's own folder {self.where!r} overlap. "
+                "Choose another folder"
+            )
+        return here == there
+
     def short(self) -> str:
         """Return the place, or the form, in at most 60 characters."""
         where = visible(masked_url(self.where) or self.kind)

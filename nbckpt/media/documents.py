@@ -23,7 +23,7 @@ _PREVIEW_ROWS, _PREVIEW_COLUMNS, _PREVIEW_CELL = 5, 8, 30
 class Text(Media):
     """A long text. A short one needs no class: `nbckpt.report(note="better edges")`.
 
-    Example:
+    Examples:
         >>> with nbckpt.track("baseline") as run:
         ...     run.report(summary=nbckpt.media.Text("It learns.", caption="summary"))
     """
@@ -49,7 +49,7 @@ class Html(Text):
         html: The HTML, the `Path` of a file, or an object that a notebook shows as HTML.
         caption: A short text that is shown with it.
 
-    Example:
+    Examples:
         >>> with nbckpt.track("baseline") as run:
         ...     run.report(page=nbckpt.media.Html("<h1>It learns</h1>"))
     """
@@ -80,7 +80,7 @@ class Svg(Html):
         svg: The SVG, the `Path` of a file, or an object that a notebook shows as SVG.
         caption: A short text that is shown with it.
 
-    Example:
+    Examples:
         >>> with nbckpt.track("baseline") as run:
         ...     run.report(dot=nbckpt.media.Svg('<svg viewBox="0 0 2 2"><circle r="1"/></svg>'))
     """
@@ -103,7 +103,7 @@ class Table(Media):
     Raises:
         UsageError: This is not a table, or it has too many cells.
 
-    Example:
+    Examples:
         >>> with nbckpt.track("baseline") as run:
         ...     run.report(errors=nbckpt.media.Table([["a", 3], ["b", 0]], columns=["class", "errors"]))
     """
@@ -149,7 +149,7 @@ class File(Media):
         NotFoundError: There is no such file.
         UsageError: It is too large.
 
-    Example:
+    Examples:
         >>> size = Path("log.csv").write_text("1,2")
         >>> with nbckpt.track("baseline") as run:
         ...     run.report(log=nbckpt.media.File("log.csv"))

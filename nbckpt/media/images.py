@@ -33,7 +33,7 @@ class Image(Media):
         UsageError: The array has another shape or other values, or the image has too many pixels.
         NotFoundError: There is no such file.
 
-    Example:
+    Examples:
         >>> import numpy
         >>> with nbckpt.track("baseline") as run:
         ...     run.report(sample=nbckpt.media.Image(numpy.zeros((8, 8)), caption="black"))
@@ -54,7 +54,7 @@ class Figure(Media):
     Raises:
         UsageError: This is not a figure of matplotlib.
 
-    Example:
+    Examples:
         >>> from matplotlib.figure import Figure
         >>> with nbckpt.track("baseline") as run:
         ...     run.report(curve=nbckpt.media.Figure(Figure()))

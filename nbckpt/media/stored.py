@@ -62,7 +62,7 @@ class StoredMedia:
         path: The file.
         preview: Facts and a small view, as plain JSON; empty for all but the newest media of a trial.
 
-    Example:
+    Examples:
         >>> with nbckpt.track("baseline") as run:
         ...     run.report(page=nbckpt.media.Html("<h1>It learns</h1>"))
         >>> run.trial.media[0].read()

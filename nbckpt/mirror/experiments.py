@@ -42,7 +42,7 @@ def open_experiment(name: str, path_or_url: str | os.PathLike[str] | None = None
         CorruptError: The experiment's file is damaged.
         StoreError: The storage or the disk failed.
 
-    Example:
+    Examples:
         >>> with nbckpt.track("baseline", lr=0.1) as run:
         ...     run.report(loss=0.5)
         >>> nbckpt.open_experiment("baseline").trials[0].config

@@ -61,7 +61,7 @@ def find_trials(path_or_url: str | os.PathLike[str] | None = None, where: str = 
         UsageError: The filter cannot be read, no trial has one of its names, or pandas is not installed.
         StoreError: The storage failed.
 
-    Example:
+    Examples:
         >>> for lr in (0.1, 0.3):
         ...     with nbckpt.track("baseline", lr=lr) as run:
         ...         run.report(loss=lr / 2)

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from IPython.core.formatters import IPythonDisplayFormatter
 from IPython.core.interactiveshell import InteractiveShell
 
-from nbckpt.notebook.static_copy import PERIOD_S as _COPY_PERIOD_S
 from nbckpt.render.output import Output, is_kernel
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ class Tables(Protocol):
         """Return a place for a live table; None if there is none here."""
 
     def mount(self, experiment: Experiment, place: Place, after: Callable[[], object]) -> Mounted | None:
-        """Mount a live table in its place, and call *after* after each deed there; None if it cannot work."""
+        """Mount a live table in its place. Call *after* after each action there. None if it cannot work."""
 
 
 class View:
@@ -78,9 +77,11 @@ class View:
         place: Place | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        from nbckpt.notebook.static_copy import PERIOD_S
         from nbckpt.trials.model.view import internals  # an experiment is there, so trials are imported
 
         self._result = result
+        self._hidden_period = PERIOD_S
         self._internals = internals(experiment)
         self._output = Output()
         self._clock = clock
@@ -103,7 +104,7 @@ class View:
     def tick(self) -> None:
         """Update the output; seldom, while the live table hides it."""
         is_hidden = self.mounted is not None and self.mounted.is_watched()
-        if not is_hidden or self._clock() - self._put_at >= _COPY_PERIOD_S:
+        if not is_hidden or self._clock() - self._put_at >= self._hidden_period:
             self.refresh()
 
     def refresh(self) -> None:

@@ -1,4 +1,4 @@
-"""Which names of a shell are the user's variables, and which cell runs."""
+"""Names: which of a shell's names are the user's variables; and the cell that runs."""
 
 from __future__ import annotations
 

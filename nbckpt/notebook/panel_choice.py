@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol
 
@@ -71,19 +70,19 @@ def has_anywidget() -> bool:
     return int(ipywidgets.__version__.partition(".")[0]) >= _LEAST_IPYWIDGETS
 
 
-@dataclass(frozen=True)
 class LiveTables:
     """The live tables of one shell; see docs/decisions/0107.
 
-    Attributes:
+    Args:
         open_session: Returns the session for commands.
         is_busy: Tells whether a cell runs in another thread than the caller.
         is_running: Tells whether a cell runs in any thread.
     """
 
-    open_session: Callable[[], Session]
-    is_busy: Callable[[], bool]
-    is_running: Callable[[], bool]
+    def __init__(
+        self, open_session: Callable[[], Session], is_busy: Callable[[], bool], is_running: Callable[[], bool]
+    ) -> None:
+        self._open_session, self._is_busy, self._is_running = open_session, is_busy, is_running
 
     def place(self) -> Place | None:
         """Return a place for a live table; None if the libraries are missing. It imports none of them."""
@@ -99,10 +98,10 @@ class LiveTables:
         Args:
             experiment: The experiment. If it belongs to another store, commands cannot reach it: no table.
             place: The place, which is shown already.
-            after: Called after each deed.
+            after: Called after each action of the user.
         """
-        if not has_anywidget() or self.open_session().library.folder != experiment.folder.parent:
+        if not has_anywidget() or self._open_session().library.folder != experiment.folder.parent:
             return None
         from nbckpt.notebook.widget.live_table import LiveTable
 
-        return LiveTable(experiment, place, self.open_session, self.is_busy, self.is_running, after)
+        return LiveTable(experiment, place, self._open_session, self._is_busy, self._is_running, after)

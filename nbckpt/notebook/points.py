@@ -18,7 +18,7 @@ from nbckpt.render import visible
 from nbckpt.settings import Settings
 
 if TYPE_CHECKING:
-    from nbckpt.cells.analysis import Touched
+    from nbckpt.cells.analysis import Compiled, Touched
     from nbckpt.timeline.auto import Auto
     from nbckpt.tracker import Tracker
 
@@ -45,6 +45,7 @@ class CellWatch:
         self._shell, self._points, self._origin = shell, points, origin
         self._depth = 0
         self._began = 0.0
+        self._cell: Compiled | None = None
         self._before: Touched | None = None
 
     def begun(self, info: Any = None) -> None:
@@ -54,7 +55,8 @@ class CellWatch:
             return  # a cell that another cell runs
         points = self._points()
         is_on = points is not None and points.limits is not None
-        self._before = self._touched(info) if is_on else None
+        self._cell = self._compiled(info) if is_on else None
+        self._before = self._touched(self._cell) if self._cell is not None else None
         if points is not None and self._before is not None:
             points.before_cell(self._before)
             _say_trouble(points)
@@ -64,11 +66,13 @@ class CellWatch:
         """Make a point after a cell, also after one that failed."""
         self._depth = max(0, self._depth - 1)
         points = self._points()
-        if self._depth or points is None or self._before is None or points.limits is None:
+        if self._depth or points is None or points.limits is None:
+            return
+        if self._cell is None or self._before is None:
             return
         seconds = time.perf_counter() - self._began
         try:
-            touched = self._before | self._touched(result.info)
+            touched = self._before | self._touched(self._cell)
             points.after_cell(seconds, touched, self._outcome(seconds, result))
             _say_trouble(points)
         except (NbckptError, OSError) as error:
@@ -92,11 +96,16 @@ class CellWatch:
             points.wait()
             _say_trouble(points)
 
-    def _touched(self, info: Any) -> Touched:
-        from nbckpt.cells.analysis import touched
+    def _compiled(self, info: Any) -> Compiled:
+        from nbckpt.cells.analysis import compiled
 
-        shell = self._shell
-        return touched(shell.transform_cell(info.raw_cell), shell.user_ns, transform=shell.transform_cell)
+        transform = self._shell.transform_cell
+        return compiled(transform(info.raw_cell), transform)
+
+    def _touched(self, cell: Compiled) -> Touched:
+        from nbckpt.cells.analysis import reached
+
+        return reached(cell, self._shell.user_ns)
 
 
 def show_last_state(shell: InteractiveShell, tracker: Callable[[], Tracker]) -> None:

@@ -19,8 +19,8 @@ class OpenStores:
     """Opens each store of a shell once, on first use, also if two threads ask at the same time.
 
     Attributes:
-        points: What makes points of the namespace, for each store that was asked for it. The notebook's
-            own store has the key None.
+        points: An `Auto` for each store in which points were wanted. The notebook's own store has the key
+            None.
     """
 
     def __init__(self, shell: InteractiveShell) -> None:
@@ -41,7 +41,7 @@ class OpenStores:
             return self._opened[store]
 
     def points_of(self, store: str | None) -> Auto:
-        """Return what makes points of the namespace in a store, by default the notebook's store."""
+        """Return the `Auto` that makes points in a store, by default the notebook's store."""
         if store not in self.points:
             from nbckpt.timeline.auto import Auto
             from nbckpt.timeline.timeline import Timeline

@@ -62,7 +62,7 @@ def data(path: str | os.PathLike[str]) -> str:
         NotFoundError: There is no such file or folder.
         UsageError: It is neither a file, a folder nor a URL.
 
-    Example:
+    Examples:
         >>> size = Path("train.csv").write_text("1,2,3")
         >>> Path(nbckpt.data("train.csv")).read_text()
         '1,2,3'

@@ -32,7 +32,7 @@ class RandomState(State):
     Raises:
         UsageError: Another live state has the name.
 
-    Example:
+    Examples:
         >>> import random
         >>> generators = nbckpt.states.RandomState()
         >>> folder, drawn = nbckpt.save_all_states(), random.random()

@@ -51,7 +51,7 @@ def save_all_states(
         StoreError: The disk failed.
         Exception: Any error that a state's `sync` or `save` raises.
 
-    Example:
+    Examples:
         >>> best = nbckpt.State.of("best", {"loss": 0.5})
         >>> nbckpt.save_all_states() is None
         False
@@ -96,7 +96,7 @@ def save_state(state: State, checkpoint_dir: str | os.PathLike[str], sync: bool 
         StoreError: The disk failed.
         Exception: Any error that the state's `sync` or `save` raises.
 
-    Example:
+    Examples:
         >>> best = nbckpt.State.of("best", {"loss": 0.5})
         >>> Path("folder").mkdir()
         >>> nbckpt.states.save_state(best, "folder")
@@ -122,7 +122,7 @@ def load_state(state: State) -> bool:
         StoreError: The disk failed.
         Exception: Any error that the state's `load` raises.
 
-    Example:
+    Examples:
         >>> best = nbckpt.State.of("best", {"loss": 0.5})
         >>> nbckpt.load_state(best)  # a first run: nothing is saved yet
         False

@@ -85,7 +85,7 @@ def should_stop(reduce: Callable[[bool], Any] | None = None) -> bool:
             all replicas get the same answer for the same step. Then every replica must call this function
             after each step.
 
-    Example:
+    Examples:
         >>> nbckpt.states.should_stop()
         False
     """

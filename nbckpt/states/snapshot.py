@@ -131,7 +131,7 @@ def states_checkpoint(**fields: Any) -> Checkpoint:
         UsageError: There is no live state, or a field has the name of a state.
         Exception: Any error that a state's `sync` or `save` raises.
 
-    Example:
+    Examples:
         >>> steps = nbckpt.State.of("steps", {"count": 3})
         >>> nbckpt.states.states_checkpoint(epoch=1).to_dict()["epoch"]
         1

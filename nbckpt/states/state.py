@@ -29,7 +29,7 @@ class State(Rich):
     Raises:
         UsageError: Another live state has the name. The message says where both are made.
 
-    Example:
+    Examples:
         >>> class Steps(nbckpt.State):
         ...     count = 0
         ...     def save(self, fileobj):
@@ -84,6 +84,13 @@ class State(Rich):
         """Return a state for a model, an optimizer, a scheduler, a sampler or any other value.
 
         See `nbckpt.states.values.ValueState`.
+
+        Examples:
+            >>> steps = nbckpt.State.of("steps", {"count": 3})
+            >>> folder = nbckpt.save_all_states()
+            >>> steps.value["count"] = 0
+            >>> nbckpt.load_state(steps), steps.value
+            (True, {'count': 3})
         """
         return make_state(name, value)
 

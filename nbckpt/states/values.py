@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import IO, Any
 
 from nbckpt.core import spans
-from nbckpt.core.reducers import main_namespace
+from nbckpt.core.definitions import main_namespace
 from nbckpt.core.values import codec
 from nbckpt.core.values.diagnose import path_to
 from nbckpt.errors import CodecError, CorruptError

@@ -60,6 +60,17 @@ def open_store(where: str | os.PathLike[str] | Store) -> Store:
 
     Raises:
         UsageError: No such protocol, or its package is missing.
+
+    Examples:
+        >>> store = nbckpt.store.open_store("memory://bytes")
+        >>> store.put("a", b"0123")
+        >>> store.get("a", 1, 3), store.exists("b"), list(store.sizes())
+        (b'12', False, [('a', 4)])
+        >>> store.copy("a", "b")
+        >>> store.move("b", "c")
+        >>> store.delete("a")
+        >>> list(store.keys())
+        ['c']
     """
     if isinstance(where, Store):
         return where

@@ -50,6 +50,11 @@ class ArchiveStore(_Archive):
 
     Raises:
         CorruptError: The bytes are not a whole archive.
+
+    Examples:
+        >>> made = nbckpt.Checkpoint.from_dict({"step": 3}).to_bytes()
+        >>> [key.partition("/")[0] for key in nbckpt.store.ArchiveStore(made).keys()]
+        ['checkpoints']
     """
 
     def __init__(self, source: bytes | str | os.PathLike[str]) -> None:

@@ -24,6 +24,12 @@ class LocalStore(Store):
 
     A file is written under a unique name in the staging folder and synced. Then it is renamed, and its
     folder is synced. A crash at any point leaves the key unchanged or whole.
+
+    Examples:
+        >>> store = nbckpt.store.LocalStore("bytes")
+        >>> store.put("a/b", b"data")
+        >>> store.path("a/b").read_bytes()
+        b'data'
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:

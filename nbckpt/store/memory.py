@@ -9,7 +9,14 @@ from nbckpt.store.base import Data, Store, check_key, pieces_of
 
 
 class MemoryStore(Store):
-    """Keeps bytes in a dict. A put copies its data."""
+    """Keeps bytes in a dict. A put copies its data.
+
+    Examples:
+        >>> store = nbckpt.store.MemoryStore()
+        >>> saved = nbckpt.Tracker(store).save({"lr": 0.1}, "clean")
+        >>> len(list(store.keys("refs")))
+        1
+    """
 
     def __init__(self) -> None:
         self.url = "memory"

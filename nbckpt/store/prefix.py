@@ -9,7 +9,14 @@ from nbckpt.store.base import Data, Store, check_key
 
 
 class PrefixStore(Store):
-    """The keys of *store* below *folder*, without that prefix."""
+    """The keys of *store* below *folder*, without that prefix.
+
+    Examples:
+        >>> store = nbckpt.store.MemoryStore()
+        >>> nbckpt.store.PrefixStore(store, "team").put("a", b"data")
+        >>> list(store.keys())
+        ['team/a']
+    """
 
     def __init__(self, store: Store, folder: str) -> None:
         self.url = f"{store.url}/{folder}"

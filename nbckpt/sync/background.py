@@ -200,7 +200,7 @@ class DefaultSyncer(BackgroundSyncer):
         backoff_s: See `TransferOptions`.
         clock: Returns monotonic seconds.
 
-    Example:
+    Examples:
         >>> from nbckpt.sync import DefaultSyncer
         >>> syncer = DefaultSyncer()
         >>> syncer.sync_up(".", "memory://there"), syncer.wait()

@@ -28,9 +28,10 @@ class SyncConfig(Result):
     Raises:
         UsageError: A setting is invalid, or two settings contradict each other.
 
-    Example:
-        >>> nbckpt.SyncConfig("s3://bucket/runs", sync_period=60).upload_dir
-        's3://bucket/runs'
+    Examples:
+        >>> config = nbckpt.SyncConfig("memory://runs", sync_period=60)
+        >>> config.validate_upload_dir(), config.settings()[2]
+        (True, ('sync_period', '60 s (1 min)'))
     """
 
     upload_dir: str | None = None
@@ -88,6 +89,10 @@ def get_node_to_storage_syncer(config: SyncConfig) -> Syncer | None:
 
     Raises:
         UsageError: `config.syncer` is not a syncer.
+
+    Examples:
+        >>> nbckpt.sync.get_node_to_storage_syncer(nbckpt.SyncConfig("memory://runs"))
+        DefaultSyncer(sync_period=300)
     """
     if config.syncer is None or not config.upload_dir:
         return None

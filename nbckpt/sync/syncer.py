@@ -79,6 +79,20 @@ class Syncer(ABC):
     Attributes:
         last_sync_up_time: When the last successful upload began, by the clock.
         last_sync_down_time: When the last successful download began, by the clock.
+
+    Examples:
+        >>> import shutil
+        >>> class Copier(nbckpt.sync.Syncer):
+        ...     def sync_up(self, local_dir, remote_dir, exclude=None):
+        ...         return bool(shutil.copytree(local_dir, remote_dir, dirs_exist_ok=True))
+        ...     def sync_down(self, remote_dir, local_dir, exclude=None):
+        ...         return bool(shutil.copytree(remote_dir, local_dir, dirs_exist_ok=True))
+        ...     def delete(self, remote_dir):
+        ...         return not shutil.rmtree(remote_dir)
+        >>> folder = nbckpt.Checkpoint.from_dict({"step": 3}).to_directory("runs")
+        >>> with Copier(sync_period=60) as copier:
+        ...     copier.sync_up_if_needed("runs", "there"), copier.sync_up_if_needed("runs", "there")
+        (True, False)
     """
 
     # Class attributes, so that a subclass that does not call this __init__ has them too.

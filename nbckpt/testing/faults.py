@@ -89,6 +89,13 @@ class FaultyStore(_Around):
     Attributes:
         counted: The number of calls for which *when* was true.
         failed: The number of calls that failed.
+
+    Examples:
+        >>> store = nbckpt.testing.FaultyStore(nbckpt.store.MemoryStore(), fail_at=2)
+        >>> store.put("a", b"0")
+        >>> store.put("b", b"1")
+        Traceback (most recent call last):
+        nbckpt.errors.StoreError: the storage failed, as the test asked
     """
 
     def __init__(
@@ -134,6 +141,14 @@ class RecordingStore(_Around):
 
     Attributes:
         calls: The recorded calls.
+
+    Examples:
+        >>> store = nbckpt.testing.RecordingStore(nbckpt.store.MemoryStore())
+        >>> saved = nbckpt.Tracker(store).save({"lr": 0.1}, "clean")
+        >>> {len(nbckpt.Tracker(crashed).entries()) for crashed in store.crashes()}
+        {0, 1}
+        >>> list(store.replay(0).keys())
+        []
     """
 
     def __init__(self, store: Store) -> None:

@@ -10,16 +10,18 @@ from sys import modules
 from typing import Any
 
 from nbckpt.core.manifest import Group, Manifest
+from nbckpt.core.memory.pages import page_record
 from nbckpt.core.memory.process import is_writable
-from nbckpt.core.packs.live import differing, runs_between
+from nbckpt.core.packs.differences import differences
 from nbckpt.core.packs.pools import others_run
 from nbckpt.core.packs.reader import Reader
-from nbckpt.core.spans import Span
+from nbckpt.core.spans import Span, address_of
 from nbckpt.core.values.variables import live_group
 from nbckpt.errors import NbckptError
+from nbckpt.store import Buffer
 from nbckpt.timeline.held import Held
 
-Patch = list[tuple[memoryview, bytes]]
+Patch = list[tuple[memoryview, Buffer]]
 """Ranges of live memory, each with the bytes that it gets."""
 
 _MOST_BYTES = 64 << 20
@@ -58,6 +60,8 @@ def plan(
 def apply(patches: Iterable[Patch]) -> None:
     """Write the bytes, all of them also after an interrupt, which is raised at the end."""
     parts = [part for patch in patches for part in patch]
+    for memory, _ in parts:
+        page_record().expect_write(address_of(memory), len(memory))
     interrupt: KeyboardInterrupt | None = None
     while True:
         try:
@@ -86,20 +90,30 @@ def _patch(
         return None
     if not all(is_writable(span.address, span.end) for span in live.roots):
         return None
-    return _differences(live.roots, groups[0], readers[0])
+    return _differences(live.roots, groups, readers)
 
 
 def _of_one_form(mates: frozenset[str], there: Held, here: Held) -> tuple[Group, Group] | None:
-    """Return the group of the two points that holds these values alone, and in the same places in both."""
-    if not all(name in here.values and here.mates[name] == mates for name in mates):
+    """Return the groups of the two points that hold these values alone, and in the same places in both."""
+    if not all(name in here.values and here.mates[name] == mates and _is_exact(name, here) for name in mates):
         return None
     if any(here.values[name].slot != there.values[name].slot for name in mates):
         return None
     name = next(iter(mates))
     group, other = (held.manifest.groups[held.values[name].group] for held in (there, here))
-    is_alike = (group.record.size, group.buffers) == (other.record.size, other.buffers)
+    is_alike = _form(group) == _form(other)
     is_fit = group.roots and not group.separate and group.record.size <= _MOST_RECORD
     return (group, other) if is_alike and is_fit else None
+
+
+def _form(group: Group) -> tuple[object, ...]:
+    return group.record.size, group.buffers, [root.size for root in group.roots]
+
+
+def _is_exact(name: str, here: Held) -> bool:
+    """Tell whether the bytes of a value are those that the point which is here has in the store."""
+    value = here.values[name]
+    return not value.changed and name in here.prints and here.prints[name].digest == value.digest
 
 
 def _are_plain(values: Iterable[Any]) -> bool:
@@ -118,13 +132,17 @@ def _are_plain(values: Iterable[Any]) -> bool:
     return True
 
 
-def _differences(roots: Iterable[Span], group: Group, reader: Reader) -> Patch | None:
+def _differences(
+    roots: Iterable[Span], groups: tuple[Group, Group], readers: tuple[Reader, Reader]
+) -> Patch | None:
     patch: Patch = []
     left = _MOST_BYTES
-    for span, content in zip(roots, group.roots, strict=True):
-        for low, high in differing(span.view, content, reader):
-            left -= high - low
+    for span, content, present in zip(roots, groups[0].roots, groups[1].roots, strict=True):
+        for start, end, runs in differences(content, present, readers):
+            left -= end - start
             if left < 0:
                 return None
-            patch.append((span.view[low:high], reader.read(runs_between(content, low, high, reader))))
+            for part in readers[0].parts(runs):
+                patch.append((span.view[start : start + len(part)], part))
+                start += len(part)
     return patch

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any
 
 from nbckpt.core.history import History
@@ -106,6 +107,21 @@ def _names(value: Any) -> tuple[str, ...]:
     return tuple(map(str, value)) if isinstance(value, list) else ()
 
 
+@dataclass(frozen=True)
+class Newest:
+    """The newest points of a notebook.
+
+    Attributes:
+        points: The points, newest first, and among them the checkpoints from which they go on.
+        others: The number of points of other notebooks that were read.
+        older: The number of points, of any notebook, that are older and were not read.
+    """
+
+    points: tuple[Point, ...]
+    others: int
+    older: int
+
+
 class Points:
     """The points of one store. Each is read once.
 
@@ -126,24 +142,38 @@ class Points:
         entries = self._history.entries("points")
         present = {entry.id for entry in entries}
         self._read = {name: point for name, point in self._read.items() if name in present}
-        for entry in entries:
-            if entry.id not in self._read:
-                with suppress(NbckptError):
-                    self._read[entry.id] = Point.of(self._history.read(entry))
-        return [(entry, self._read[entry.id]) for entry in entries if entry.id in self._read]
+        looked = ((entry, self._look(entry)) for entry in entries)
+        return [(entry, point) for entry, point in looked if point is not None]
 
-    def linked(self, here: str) -> list[Point]:
-        """Return the points, newest first, and among them the checkpoints from which they go on.
+    def newest(self, notebook: str | None, most: int, here: str) -> Newest:
+        """Return the newest points of a notebook. Older ones are not read.
 
         Args:
+            notebook: The notebook's path; None for the points of all notebooks.
+            most: The number of points; 0 for all.
             here: The id of the point or checkpoint that the variables equal; empty if it is not known.
         """
+        entries = self._history.entries("points")
+        own: list[Point] = []
+        others = read = 0
+        for entry in takewhile(lambda _: not most or len(own) < most, entries):
+            read += 1
+            point = self._look(entry)
+            if point is not None and notebook in (None, point.notebook):
+                own.append(point)
+            else:
+                others += point is not None
+        starts = {here, *(point.parent for point in own)} - {entry.id for entry in entries}
+        before = [self._look(entry) for entry in self._history.entries() if entry.id in starts]
+        own += [point for point in before if point is not None and notebook in (None, point.notebook)]
+        own.sort(key=lambda point: point.created_at, reverse=True)
         names = {ref.id: str(ref) for ref in self._history.refs()}
-        points = [replace(point, name=names.get(point.id, "")) for _, point in self.all()]
-        starts = {here, *(point.parent for point in points)} - {point.id for point in points}
-        for entry in self._history.entries():
-            if entry.id in starts:
-                with suppress(NbckptError):
-                    point = Point.of(self._history.read(entry))
-                    points.append(replace(point, name=names.get(entry.id, "")))
-        return sorted(points, key=lambda point: point.created_at, reverse=True)
+        named = (replace(point, name=names.get(point.id, "")) for point in own[: most or None])
+        return Newest(tuple(named), others, len(entries) - read)
+
+    def _look(self, entry: Entry) -> Point | None:
+        """Return the facts of a point, or None if it cannot be read."""
+        if entry.id not in self._read:
+            with suppress(NbckptError):
+                self._read[entry.id] = Point.of(self._history.read(entry))
+        return self._read.get(entry.id)

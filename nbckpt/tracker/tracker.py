@@ -57,12 +57,21 @@ class Tracker(Rich):
     Attributes:
         before: The checkpoint that the variables came from, and the parent of the next save.
 
-    Example:
-        >>> with nbckpt.Tracker("store") as tracker:
-        ...     saved, restored = tracker.save({"lr": 0.1}, "clean"), {}
-        ...     result = tracker.restore("clean", restored)
-        >>> restored
+    Examples:
+        >>> tracker, variables = nbckpt.Tracker("store"), {"lr": 0.1}
+        >>> saved = tracker.save(variables, "clean")
+        >>> variables["lr"] = 0.5
+        >>> [difference.name for difference in tracker.diff("clean", namespace=variables).differences]
+        ['lr']
+        >>> restored = tracker.restore("clean", variables)
+        >>> variables
         {'lr': 0.1}
+        >>> action, names = tracker.undo(variables)
+        >>> named, size = tracker.tag("clean", "first"), tracker.export("first", "first.zip")
+        >>> removed, freed = tracker.remove(["clean"]), tracker.collect()
+        >>> imported, signed = tracker.import_file("first.zip"), tracker.trust(["first"])
+        >>> tracker.entries() == [tracker.find("first")], tracker.verify().damages
+        (True, [])
     """
 
     saves: ClassVar = True
@@ -327,8 +336,6 @@ class Tracker(Rich):
     def last_removal(self) -> Removal | None:
         """Return the last removal of checkpoints that can be undone, made by any process; None for none."""
         return last_removal(self.history)
-
-    # Keeping house.
 
     def tag(self, ref: str, name: str) -> Ref:
         """Give a checkpoint an additional name."""

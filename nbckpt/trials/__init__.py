@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from nbckpt.trials.checkpoints.record import Record as Record
     from nbckpt.trials.comparing import compare as compare
     from nbckpt.trials.engine.experiment import Experiment as Experiment
+    from nbckpt.trials.engine.open_trial import OpenTrial as OpenTrial
     from nbckpt.trials.engine.upload import SyncerCallback as SyncerCallback
     from nbckpt.trials.executors import Executor as Executor
     from nbckpt.trials.executors import Worker as Worker
@@ -64,6 +65,7 @@ _HOMES = {
     "Worker": "nbckpt.trials.executors",
     "WorkerLostError": "nbckpt.trials.executors",
     "Experiment": "nbckpt.trials.engine.experiment",
+    "OpenTrial": "nbckpt.trials.engine.open_trial",
     "FunctionRunner": "nbckpt.trials.training.function",
     "with_parameters": "nbckpt.trials.training.parameters",
     "wrap_function": "nbckpt.trials.training.function",

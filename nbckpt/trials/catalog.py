@@ -35,7 +35,7 @@ _log = logging.getLogger("nbckpt")
 class Catalog:
     """The experiments below *folder*.
 
-    Example:
+    Examples:
         >>> with nbckpt.track("baseline") as run:
         ...     run.report(loss=0.5)
         >>> nbckpt.trials.Catalog(Path(".nbckpt/experiments")).open("baseline").trials[0].metric("loss")

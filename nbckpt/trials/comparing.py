@@ -43,7 +43,7 @@ def compare(
         NotFoundError: There is no such experiment.
         UsageError: There is no such trial or metric, or nothing says which trial is best.
 
-    Example:
+    Examples:
         >>> for lr in (0.1, 0.3):
         ...     with nbckpt.track("baseline", lr=lr) as run:
         ...         run.report(loss=lr / 2)

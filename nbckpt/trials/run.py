@@ -2,56 +2,34 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import random
-import re
-import string
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
-from itertools import count, islice, product
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
-from nbckpt.errors import NotFoundError, UsageError
-from nbckpt.store.files import explained, make_folder
-from nbckpt.store.fsync import sync_folder
-from nbckpt.store.scan import can_be_named, link_outside
+from nbckpt.errors import UsageError
 from nbckpt.sync import SyncConfig
+from nbckpt.trials.arguments import checked_callbacks, checked_search, own_scheduler, resources_of
 from nbckpt.trials.engine.experiment import Experiment, open_runner
-from nbckpt.trials.engine.fetch import fetch, is_there
 from nbckpt.trials.engine.runner import Runner
-from nbckpt.trials.engine.system import check_installed
-from nbckpt.trials.engine.upload import SyncerCallback
-from nbckpt.trials.executors import Executor, most_at_once, open_executor
+from nbckpt.trials.executors import Executor, most_at_once
 from nbckpt.trials.executors.cell import CellExecutor, only_in_its_loop
-from nbckpt.trials.home import experiments_folder as experiments_folder
-from nbckpt.trials.home import inside_store
-from nbckpt.trials.model import params, spec_file
+from nbckpt.trials.experiment_folder import Resume, experiment_folder, find_or_make
+from nbckpt.trials.matching import trials_to_run
 from nbckpt.trials.model.callback import Callback
-from nbckpt.trials.model.drawing import Keys, canonical, computed, configs, has_grid, with_earlier, without
 from nbckpt.trials.model.objectives import objectives_of
-from nbckpt.trials.model.points import drawn, values_of
 from nbckpt.trials.model.retention import RetentionPolicy
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.stopping import Stop
-from nbckpt.trials.model.trial import Status, Trial, is_held, state_of
 from nbckpt.trials.origin import Origin, Restorable, find_origin, keep_origin
 from nbckpt.trials.schedulers import Scheduler
 from nbckpt.trials.search.base import Search
-from nbckpt.trials.search.sampler import as_sampler, open_search
-from nbckpt.trials.training.function import trainable_class
+from nbckpt.trials.search.sampler import as_sampler
 from nbckpt.trials.training.trainable import Trainable
 
 if TYPE_CHECKING:
     from optuna import Study
-
-Resume = Literal["auto", "must", "never"]
-
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 
 
 def run(
@@ -145,7 +123,7 @@ def run(
             `must`.
         StoreError: The disk or the remote storage failed.
 
-    Example:
+    Examples:
         >>> def train(config):
         ...     for step in range(3):
         ...         nbckpt.report(loss=config["lr"] / (step + 1))
@@ -155,7 +133,7 @@ def run(
         >>> trials.best().config
         {'lr': 0.1}
     """
-    resources = _resources(gpus, cpus, resources_per_trial)
+    resources = resources_of(gpus, cpus, resources_per_trial)
     spec = Spec(
         *(trainable, dict(config or {}), num_samples, _new_seed() if seed is None else seed, stop),
         *(max_concurrent or most_at_once(executor, resources), max_failures),
@@ -166,23 +144,11 @@ def run(
         sync=sync_config,
         provenance=provenance,
         system_metrics=system_metrics,
-        scheduler=own(scheduler),
+        scheduler=own_scheduler(scheduler),
         search=as_sampler(search),
         points=tuple(map(dict, points)),
     )
     return _started(spec, folder, name, resume, restore, search, executor, keep_seed=seed is None)
-
-
-def _resources(gpus: float | None, cpus: float | None, named: Mapping[str, float] | None) -> dict[str, float]:
-    """Return the resources of each trial by Ray's names.
-
-    Raises:
-        UsageError: A resource is given twice.
-    """
-    given = {name: amount for name, amount in (("GPU", gpus), ("CPU", cpus)) if amount is not None}
-    for name in given.keys() & (named or {}).keys():
-        raise UsageError(f"{name.lower()}s and {name!r} in resources_per_trial mean the same: leave one out")
-    return given | dict(named or {})
 
 
 def _started(
@@ -197,68 +163,14 @@ def _started(
     keep_seed: bool,
 ) -> Experiment:
     """Give the experiment its *spec* after a check of all arguments, and start its trials."""
-    source = _checked(spec, executor, search)
+    source = checked_search(spec, executor, search)
     place = experiment_folder(folder, name, spec, resume)
     origin = find_origin(restore, place.parent)
     experiment, runner = open_runner(place, spec)
     with runner.claimed():
         _prepare(runner, spec, resume, origin, keep_seed=keep_seed)
-        runner.launch(experiment, _trials(runner, source), source, executor)
+        runner.launch(experiment, trials_to_run(runner, source), source, executor)
     return experiment
-
-
-def _checked(spec: Spec, executor: str | Executor, search: str | Search | Study | None) -> Search | None:
-    """Return the search, after a check of the other arguments."""
-    if spec.sync is not None:
-        SyncerCallback(config=spec.sync)
-    if spec.system_metrics:
-        check_installed()
-    trainable_class(spec.trainable)
-    open_executor(executor, spec.resources)
-    for point in spec.points:
-        values_of(point, spec.config)
-    if isinstance(spec.scheduler, Scheduler):
-        spec.scheduler.check(spec.config)
-    return open_search(search, spec)
-
-
-def checked_callbacks(given: Any) -> tuple[Callback, ...]:
-    """Return a user's callbacks, after a check that each is a `Callback`."""
-    listed = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
-    for callback in listed:
-        if not isinstance(callback, Callback):
-            raise UsageError(
-                f"{callback!r} is not a callback: give a list of objects whose classes subclass "
-                "nbckpt.trials.Callback, for example nbckpt.integrations.mlflow.MLflowCallback()"
-            )
-    return listed
-
-
-def own(scheduler: Any) -> Scheduler | None:
-    """Return a copy of a user's scheduler, after a check that it is one. Each experiment has its own."""
-    if scheduler is None or isinstance(scheduler, Scheduler):
-        return copy.deepcopy(scheduler)
-    raise UsageError(
-        f"scheduler={scheduler!r} is not a scheduler: give nbckpt.trials.ASHA(max_t=100), or an object whose "
-        "class subclasses nbckpt.trials.Scheduler"
-    )
-
-
-def experiment_folder(folder: str | os.PathLike[str] | None, name: str, spec: Spec, resume: Resume) -> Path:
-    """Return the experiment's folder. If there is no name, make a new folder."""
-    if resume not in {"auto", "must", "never"}:
-        raise UsageError(f"resume={resume!r} is unknown: use 'auto', 'must' or 'never'")
-    if name and not (_NAME.fullmatch(name) and can_be_named(name)):
-        raise UsageError(
-            f"{name!r} cannot name an experiment: use letters, digits, '_', '-' and '.', and no name "
-            "that the system reserves"
-        )
-    top = inside_store(experiments_folder()) if folder is None else Path(folder).absolute()
-    if name:
-        return top / name
-    if resume == "must":
-        raise UsageError("resume='must' needs the name of the experiment to resume")
-    return _new_folder(top, spec)
 
 
 def _prepare(runner: Runner, spec: Spec, resume: Resume, origin: Origin | None, *, keep_seed: bool) -> None:
@@ -277,106 +189,6 @@ def _prepare(runner: Runner, spec: Spec, resume: Resume, origin: Origin | None, 
         keep_origin(origin, runner.folder)
     label = before.origin if origin is None else origin.label
     runner.write_spec(replace(spec, seed=seed, created_at=before.created_at, origin=label))
-
-
-def find_or_make(folder: Path, spec: Spec, resume: Resume) -> None:
-    """Download the experiment if it is only on remote storage. If it is nowhere, make its folder."""
-    name = folder.name
-    if link_outside(folder.parent, name):
-        raise UsageError(f"{name!r} in {folder.parent} is a link that leads outside: remove it")
-    there = (folder / spec_file.FILE).is_file()
-    if not there:
-        there = bool(is_there(spec.sync, name)) if resume == "never" else fetch(spec.sync, name, folder)
-    if resume == "must" and not there:
-        raise NotFoundError(f"there is no experiment {name!r} in {folder.parent} to resume: see %ckpt trials")
-    if resume == "never" and there:
-        raise UsageError(
-            f"there is an experiment {name!r} already: choose another name, or leave out resume='never'"
-        )
-    if not there:
-        _make(folder)
-
-
-def _new_folder(top: Path, spec: Spec) -> Path:
-    """Make a folder with a new name: the function's name, the day and a letter."""
-    base = re.sub(r"[^A-Za-z0-9_]", "", spec.function_name) or "trials"
-    letters = ("".join(word) for size in count(1) for word in product(string.ascii_lowercase, repeat=size))
-    for letter in letters:
-        folder = top / f"{base}_{datetime.now():%m%d}{letter}"
-        if not folder.exists() and not is_there(spec.sync, folder.name) and _make(folder):
-            return folder
-    raise AssertionError("letters have no end")
-
-
-def _make(folder: Path) -> bool:
-    """Make an experiment's folder, durably. Return whether it is new."""
-    with explained("make", folder, "Choose another store"), suppress(FileExistsError):
-        make_folder(folder.parent)
-        folder.mkdir()
-        sync_folder(folder.parent)
-        return True
-    return False
-
-
-def _trials(runner: Runner, search: Search | None) -> list[Trial]:
-    """Return the trials to run: one for each unfinished configuration, made if it is new."""
-    spec, known = runner.spec, list(runner.trials.values())
-    paths = computed(spec.config)
-    pairs = list(match(known, _wanted(spec, is_searched=search is not None), paths))
-    if search is not None:
-        met = {trial.id for trial, _ in pairs if trial is not None}
-        pairs += [(trial, trial.config) for trial in known if trial.id not in met]
-    made = iter(runner.add(*(config for trial, config in pairs if trial is None)))
-    trials = []
-    for trial, config in pairs:
-        if trial is None:
-            trials.append(next(made))
-        elif not trial.finished and not (spec.scheduler and is_held(trial)):
-            if not state_of(trial).scheduling.donor:  # else it has another configuration by now
-                state_of(trial).config = with_earlier(config, trial.config, paths)
-            trials.append(trial)
-    return trials
-
-
-def _wanted(spec: Spec, *, is_searched: bool) -> Iterator[dict[str, Any]]:
-    """Yield the configurations that are known before any trial ran: the points, then the others."""
-    first = list(drawn(spec.points, spec.config, spec.seed))
-    yield from first
-    if is_searched:
-        return
-    others = configs(spec.config, spec.num_samples, spec.seed)
-    if not has_grid(spec.config):
-        yield from islice(others, max(spec.num_samples - len(first), 0))
-        return
-    tried = Counter(map(canonical, first))
-    for config in others:
-        if tried and tried[text := canonical(config)]:
-            tried[text] -= 1
-        else:
-            yield config
-
-
-def match(
-    trials: Iterable[Trial], configs: Iterable[Mapping[str, Any]], computed_paths: Iterable[Keys] = ()
-) -> Iterator[tuple[Trial | None, Mapping[str, Any]]]:
-    """Yield each configuration with the trial that already has it, or None. Each trial comes once.
-
-    Values that a function computes do not count: the function may compute others each time.
-    """
-    waiting: dict[str, deque[Trial]] = {}
-    for trial in trials:
-        if trial.status != Status.DAMAGED:  # its configuration is unknown
-            text = canonical(without(_first_config(trial), computed_paths))
-            waiting.setdefault(text, deque()).append(trial)
-    for config in configs:
-        same = waiting.get(canonical(without(config, computed_paths)))
-        yield (same.popleft() if same else None), config
-
-
-def _first_config(trial: Trial) -> Mapping[str, Any]:
-    """Return the configuration that a trial was made with. A scheduler may have changed it since."""
-    # see docs/decisions/0108
-    return params.read(trial.folder) if state_of(trial).scheduling.donor else trial.config
 
 
 def _new_seed() -> int:

@@ -12,20 +12,19 @@ from nbckpt.errors import NotFoundError, UsageError
 from nbckpt.states.maker import Maker, maker_of
 from nbckpt.sync import SyncConfig
 from nbckpt.sync.shutdown import before_the_end
+from nbckpt.trials.arguments import check_keeping, checked_callbacks
 from nbckpt.trials.engine.experiment import open_runner
 from nbckpt.trials.engine.open_trial import OpenTrial, end_all, follow_cells, open_trials
 from nbckpt.trials.engine.runner import Runner
-from nbckpt.trials.engine.system import check_installed
-from nbckpt.trials.engine.upload import SyncerCallback
 from nbckpt.trials.executors.cell import CellExecutor
 from nbckpt.trials.executors.output import speaker
+from nbckpt.trials.experiment_folder import Resume, experiment_folder, find_or_make
 from nbckpt.trials.model.callback import Callback
 from nbckpt.trials.model.drawing import canonical
 from nbckpt.trials.model.objectives import objectives_of
 from nbckpt.trials.model.retention import RetentionPolicy
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.trial import Trial
-from nbckpt.trials.run import Resume, checked_callbacks, experiment_folder, find_or_make
 from nbckpt.trials.training.loop import PlainLoop
 from nbckpt.trials.training.session import current, in_trial
 
@@ -99,7 +98,7 @@ def track(
         provenance=provenance,
         system_metrics=system_metrics,
     )
-    _check(spec)
+    check_keeping(spec)
     existing: Resume = "must" if resume == "must" else "auto"
     maker = maker_of(None)
     _end_former(name, maker)
@@ -111,14 +110,6 @@ def track(
     follow_cells()
     before_the_end(end_all, first=True)
     return OpenTrial(experiment, runner, attempt, maker)
-
-
-def _check(spec: Spec) -> None:
-    """Refuse settings that cannot be met, before anything is made."""
-    if spec.system_metrics:
-        check_installed()
-    if spec.sync is not None:
-        SyncerCallback(config=spec.sync)
 
 
 def _end_former(name: str, maker: Maker) -> None:

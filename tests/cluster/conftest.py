@@ -65,6 +65,7 @@ class Nodes:
         disk.mkdir(exist_ok=True)
         self.nodes[name] = self.cluster.add_node(
             num_cpus=1,
+            num_gpus=1,
             resources={name: 1},
             object_store_memory=80 << 20,
             env_vars={"TMPDIR": str(disk), "NBCKPT_SECRET_FILE": str(disk / "secret")},

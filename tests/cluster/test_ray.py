@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import random
-import signal
 import subprocess
 import sys
 import threading
@@ -25,6 +24,7 @@ from nbckpt.provenance import background
 from nbckpt.provenance.seeds import write_seeds
 from nbckpt.provenance.trial import read_attempts
 from nbckpt.store import base
+from nbckpt.testing import ExecutorTests
 from nbckpt.trials import Experiment, Status, Trial
 from nbckpt.trials.executors import WorkerLostError, transport
 from nbckpt.trials.executors.ray import RayExecutor
@@ -74,6 +74,18 @@ def count(config: dict[str, Any]) -> None:
             threading.Event().wait()
 
 
+class TestRay(ExecutorTests):
+    runs_apart = True
+
+    @pytest.fixture
+    def executor(self) -> str:
+        return "ray"
+
+    @pytest.fixture
+    def gpus(self) -> None:
+        """Each node has a GPU by name."""
+
+
 @pytest.fixture
 def together(tmp_path: Path) -> dict[str, Any]:
     """What makes two trials run side by side."""
@@ -96,32 +108,6 @@ def test_trials_on_all_nodes_start_from_a_given_checkpoint(nodes: Nodes, togethe
     assert nodes.left() == []
 
 
-def offers(config: dict[str, Any]) -> None:
-    for i in range(1, 5):
-        nbckpt.report(i=i, checkpoint={"i": i} if nbckpt.should_checkpoint() else None)
-
-
-def test_a_requested_checkpoint_comes_with_the_next_result(nodes: Nodes) -> None:
-    hook = Hook(lambda trial, result: experiment.checkpoint(trial) if result["i"] == 2 else None)
-    experiment = run(offers, callbacks=[hook])
-    assert experiment.wait(A_WHILE)
-    assert [record.iteration for record in experiment.trials[0].checkpoints.records()] == [3]
-
-
-class Prints(nbckpt.trials.Trainable):
-    """Prints wherever user code runs."""
-
-    def setup(self, config: dict[str, Any]) -> None:
-        print("set up", config["x"])
-
-    def step(self) -> dict[str, Any]:
-        print("step", self.config["x"])
-        return {"done": self.iteration == 1}
-
-    def cleanup(self) -> None:
-        print("clean", self.config["x"], file=sys.stderr)
-
-
 def paint(config: dict[str, Any]) -> None:
     meet(config["meets"], config["x"])
     nbckpt.report(
@@ -135,12 +121,6 @@ def test_media_of_trials_on_other_nodes_are_kept_here(nodes: Nodes, together: di
     assert notes == {f"from {trial.results[0]['node']}" for trial in experiment.trials}
     assert len(list((experiment.folder / "media").iterdir())) == 3
     assert nodes.left() == []
-
-
-def test_output_of_trials_on_other_nodes_is_in_their_logs(nodes: Nodes) -> None:
-    experiment = finished(Prints, {"x": nbckpt.grid_search([1, 2])})
-    logs = [[f"set up {x}", f"step {x}", f"step {x}", f"clean {x}"] for x in (1, 2)]
-    assert [trial.log() for trial in experiment.trials] == logs
 
 
 def test_a_trial_of_a_lost_node_continues_on_another_node(nodes: Nodes, together: dict[str, Any]) -> None:
@@ -161,20 +141,6 @@ def test_a_trial_of_a_lost_node_continues_on_another_node(nodes: Nodes, together
     (error,) = hook.errors
     assert isinstance(error, WorkerLostError)
     assert f"lost its Ray actor on node {doomed}: " in str(error)
-
-
-def test_a_worker_that_dies_is_replaced(tmp_path: Path) -> None:
-    def fatal(config: dict[str, Any]) -> None:
-        for i in range(nbckpt.get_checkpoint().to_dict()["i"] if nbckpt.get_checkpoint() else 0, 4):
-            nbckpt.report(i=i, checkpoint={"i": i + 1})
-            if i == 1 and not Path(config["marker"]).exists():
-                Path(config["marker"]).touch()
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    hook = Hook()
-    experiment = finished(fatal, {"marker": str(tmp_path / "marker")}, callbacks=[hook], max_failures=1)
-    assert told(experiment.trials[0]) == [1, 2, 3, 4]
-    assert [type(error) for error in hook.errors] == [WorkerLostError]
 
 
 def test_a_paused_trial_holds_no_actor_and_resumes(nodes: Nodes) -> None:
@@ -340,42 +306,9 @@ class Steps(nbckpt.trials.Trainable):
         Path(self.config["marker"]).touch()
 
 
-def test_a_class_is_trained_saved_restored_and_cleaned_up(nodes: Nodes, tmp_path: Path) -> None:
-    pause = Hook(lambda t, r: experiment.pause() if r["i"] == 3 else None)
-    marker = tmp_path / "marker"
-    experiment = run(Steps, {"marker": str(marker)}, callbacks=[pause], checkpoint_every=2)
-    assert experiment.wait(A_WHILE)
-    assert marker.exists()
-    experiment.resume()
-    assert experiment.wait(A_WHILE)
-    trial = experiment.trials[0]
-    assert trial.error == "", trial.traceback
-    assert (told(trial), told(trial, "i")) == ([1, 2, 3, 4, 5], [1, 2, 3, 4, 5])
-    newest = trial.checkpoints.path(trial.checkpoints.records()[-1])
-    assert nbckpt.Checkpoint.from_directory(newest).to_dict() == {"i": 5}
-    assert nodes.left() == []
-
-
 def test_a_setup_that_fails_leaves_nothing(nodes: Nodes) -> None:
     trial = finished(Steps, {"fails": True}).trials[0]
     assert (trial.status, trial.error) == (Status.ERROR, "ValueError: in setup")
-    assert nodes.left() == []
-
-
-def test_a_stopped_function_runs_its_finally_block(nodes: Nodes, tmp_path: Path) -> None:
-    def tidy(config: dict[str, Any]) -> None:
-        try:
-            while True:
-                nbckpt.report(i=1)
-        finally:
-            Path(config["marker"]).touch()
-
-    experiment = run(
-        tidy, {"marker": str(tmp_path / "marker")}, callbacks=[Hook(lambda *_: experiment.stop())]
-    )
-    assert experiment.wait(A_WHILE)
-    assert (tmp_path / "marker").exists()
-    assert [trial.status for trial in experiment.trials] == [Status.TERMINATED]
     assert nodes.left() == []
 
 

@@ -15,15 +15,16 @@ from typing import Any
 
 import cloudpickle
 import pytest
-from cluster.conftest import Hook
+from cluster.conftest import Hook, until
 
 import nbckpt
 from nbckpt.errors import UsageError
-from nbckpt.trials import Experiment, Status, Trial
+from nbckpt.testing import ExecutorTests
+from nbckpt.trials import Experiment, Status, Trial, WorkerLostError
 from nbckpt.trials.executors import open_executor, slurm_queue
 from nbckpt.trials.executors.mailbox import ANSWER, REQUEST, Mailbox
 from nbckpt.trials.executors.slurm import FOLDER, SlurmExecutor
-from nbckpt.trials.executors.slurm_queue import Queue
+from nbckpt.trials.executors.slurm_queue import Queue, Submitter
 
 if find_spec("submitit") is None:
     pytest.skip("needs submitit", allow_module_level=True)
@@ -61,6 +62,24 @@ def executor(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest
     return LOCAL if request.param == "local" else "slurm timeout_min=5"
 
 
+class TestSlurm(ExecutorTests):
+    runs_apart = True
+
+    @pytest.fixture
+    def executor(self, executor: str) -> str:
+        return executor
+
+    @pytest.fixture
+    def folder(self, executor: str) -> Path:
+        """The store's folder, which the nodes of a real Slurm share."""
+        return Path(os.environ["NBCKPT_STORE"])
+
+    @pytest.fixture
+    def gpus(self, executor: str) -> None:
+        if executor != LOCAL:
+            pytest.skip("needs a Slurm whose nodes have GPUs")
+
+
 def count(config: dict[str, Any]) -> None:
     """Report 0 to 5 with a checkpoint after each second; hang after one of them in the first job."""
     checkpoint = nbckpt.get_checkpoint()
@@ -83,7 +102,7 @@ def offers(config: dict[str, Any]) -> None:
         nbckpt.report(i=i, start=start, pid=os.getpid(), checkpoint={"i": i} if asked else None)
 
 
-def run(function: Any, executor: str, config: Any = None, **options: Any) -> Experiment:
+def run(function: Any, executor: str | Executor, config: Any = None, **options: Any) -> Experiment:
     experiment = nbckpt.run(function, config or {}, executor=executor, name="e", **options)
     assert experiment.wait(SECONDS)
     return experiment
@@ -100,39 +119,6 @@ def test_trials_of_a_grid_run_as_jobs(executor: str) -> None:
     assert [trial.log() for trial in experiment.trials] == [["begins at 0"]] * 2
     assert len({trial.results[0]["pid"] for trial in experiment.trials} | {os.getpid()}) == 3
     assert [path.name for path in (experiment.folder / FOLDER).iterdir()] == ["logs"]
-
-
-def test_a_paused_trial_holds_no_job_and_resumes(executor: str) -> None:
-    hook = Hook(lambda trial, result: experiment.pause() if result["i"] == 3 else None)
-    experiment = nbckpt.run(count, executor=executor, callbacks=[hook], name="e")
-    assert experiment.wait(SECONDS)
-    (trial,) = experiment.trials
-    assert (trial.status, trial.iteration) == (Status.PAUSED, 4)
-    experiment.resume()
-    assert experiment.wait(SECONDS)
-    assert (told(trial), told(trial, "start")) == ([0, 1, 2, 3, 4, 5], [0] * 4 + [4] * 2)
-
-
-def test_the_functions_exception_is_the_cause(executor: str) -> None:
-    def fails(config: dict[str, Any]) -> None:
-        raise ArithmeticError("too bad")
-
-    (trial,) = run(fails, executor).trials
-    assert (trial.status, trial.error) == (Status.ERROR, "ArithmeticError: too bad")
-    assert "in fails" in trial.traceback
-
-
-def test_a_job_that_dies_fails_its_trial_and_is_retried(tmp_path: Path) -> None:
-    def fatal(config: dict[str, Any]) -> None:
-        start = nbckpt.get_checkpoint()
-        nbckpt.report(i=1, checkpoint={"i": 1})
-        if start is None:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    hook = Hook()
-    (trial,) = run(fatal, LOCAL, max_failures=1, callbacks=[hook]).trials
-    assert (trial.status, trial.failures) == (Status.TERMINATED, 1)
-    assert "Slurm job" in str(hook.errors[0])
 
 
 def test_a_cancelled_job_pauses_its_trial_which_resumes(executor: str) -> None:
@@ -188,7 +174,9 @@ def test_a_job_of_a_lost_kernel_ends(tmp_path: Path) -> None:
     assert experiment.wait(SECONDS)
     (trial,) = experiment.trials
     assert trial.status == Status.ERROR
-    assert "ended with FINISHED" in trial.error  # as a program that was interrupted, and not killed
+    assert (
+        "ended without an answer to its kernel" in trial.error
+    )  # as a program that was interrupted, and not killed
 
 
 def lost(trial: Trial, result: Mapping[str, Any]) -> None:
@@ -197,17 +185,49 @@ def lost(trial: Trial, result: Mapping[str, Any]) -> None:
     shutil.rmtree(mailbox)
 
 
-def test_jobs_that_start_together_are_one_array(monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes: list[int] = []
-    usual = slurm_queue.Submitter._submit
+class CountingSubmitter(Submitter):
+    """Keeps the sizes of the arrays. The first job of each waits long enough for the others."""
+
+    def __init__(self) -> None:
+        super().__init__("local", window_s=3)
+        self.sizes: list[int] = []
+
+    def _submit(self, batch: Any, logs: Path, parameters: Mapping[str, Any]) -> None:
+        self.sizes.append(len(batch))
+        super()._submit(batch, logs, parameters)
+
+
+def test_jobs_that_start_together_are_one_array() -> None:
+    executor = SlurmExecutor("local", timeout_min=5)
+    executor._submitter = submitter = CountingSubmitter()
+    run(count, executor, {"x": nbckpt.grid_search([1, 2, 3])})
+    assert submitter.sizes == [3]
+
+
+def test_an_interrupted_leader_leaves_no_trial_waiting(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The first of several trials submits the jobs of all."""
+    submitter, errors = slurm_queue.Submitter("local"), list[BaseException]()
+
+    def follow() -> None:
+        until(lambda: bool(submitter._waiting))
+        try:
+            submitter.submit(tmp_path / "second", tmp_path, {})
+        except BaseException as error:
+            errors.append(error)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
     monkeypatch.setattr(slurm_queue, "WINDOW_S", 3)
-    monkeypatch.setattr(
-        slurm_queue.Submitter,
-        "_submit",
-        lambda self, batch, *rest: (sizes.append(len(batch)), usual(self, batch, *rest))[1],
-    )
-    run(count, LOCAL, {"x": nbckpt.grid_search([1, 2, 3])})
-    assert sizes == [3]
+    monkeypatch.setattr(slurm_queue, "opened", interrupted)
+    follower = threading.Thread(target=follow)
+    follower.start()
+    with pytest.raises(KeyboardInterrupt):
+        submitter.submit(tmp_path / "first", tmp_path, {})
+    follower.join(SECONDS)
+    assert [type(error) for error in errors] == [WorkerLostError]
 
 
 def test_parameters_of_jobs_are_those_of_slurm() -> None:
@@ -276,11 +296,13 @@ class SlurmJob:
 
 def test_one_question_answers_for_all_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program, asked = tmp_path / "squeue", tmp_path / "asked"
-    program.write_text(f'#!/bin/sh\necho x >> {asked}\necho "7_1|PENDING|Resources"\necho "8|RUNNING|None"\n')
+    program.write_text(
+        f'#!/bin/sh\necho x >> {asked}\nprintf "7_1|PENDING|for A|B \\\\344\\n8|RUNNING|None\\n"\n'
+    )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     queue = Queue(period_s=1000)
-    assert [queue.state(SlurmJob(), 0) for _ in range(3)] == [("PENDING", "Resources")] * 3
+    assert [queue.state(SlurmJob(), 0) for _ in range(3)] == [("PENDING", "for A|B \ufffd")] * 3
     assert asked.read_text() == "x\n"
     program.write_text("#!/bin/sh\nexit 1\n")
     assert Queue().state(SlurmJob(), -1000) == ("", "")

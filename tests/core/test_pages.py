@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nbckpt.core.memory import pages, process, selftest
+from nbckpt.core.memory import pages, process, regions, selftest
 from nbckpt.core.memory.pages import LEAST, Look, PageRecord, page_record
 from nbckpt.core.memory.userfault import PAGE, Userfault
 
@@ -257,6 +257,26 @@ def test_an_unwritten_buffer_is_wholly_clean(array: np.ndarray) -> None:
 
 
 @needs_record
+def test_memory_that_is_to_be_written_counts_as_written(array: np.ndarray) -> None:
+    first = look(array)
+    page_record().expect_write(address(array), 3 * PAGE)
+    array[MIDDLE] = 2
+    second = look(array, first)
+    assert inner(second) == [(MIDDLE, MIDDLE + 3 * PAGE)]
+    assert not inner(look(array, second))
+    by_item(array)
+    assert covers(look(array, second), MIDDLE)
+
+
+@needs_record
+def test_memory_that_nobody_watches_may_be_written(array: np.ndarray) -> None:
+    page_record().expect_write(address(array), PAGE)
+    look(array[:MB])
+    page_record().expect_write(address(array, 0), 4 * MB)  # only a part is watched
+    array[:] = 3
+
+
+@needs_record
 def test_many_looks_lose_no_write_of_long_ago(array: np.ndarray) -> None:
     first = latest = look(array)
     for step in range(40):
@@ -320,12 +340,12 @@ def test_a_look_within_a_look_neither_waits_nor_loses_a_write(
 
 @needs_record
 def test_what_a_region_remembers_is_bounded(array: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "_MOST_RANGES", 4)
+    monkeypatch.setattr(regions, "_MOST_RANGES", 4)
     first = latest = look(array)
     for step in range(60):
         array[step * 7 * PAGE] = 2
         latest = look(array, latest)
-    (region,) = (region for region in page_record()._regions.values() if region.start == array.ctypes.data)
+    (region,) = page_record()._regions.overlapping(array.ctypes.data, array.ctypes.data + 1)
     assert sum(len(ranges) for _, ranges in region.entries) < 60
     assert all(covers(look(array, first), step * 7 * PAGE) for step in range(60))
 

@@ -23,7 +23,6 @@ from nbckpt.core.gc import collect
 from nbckpt.core.memory.pages import PageRecord
 from nbckpt.core.packs import hashes
 from nbckpt.core.packs.format import pack_key
-from nbckpt.core.packs.live import differing
 from nbckpt.core.packs.writer import Packer
 from nbckpt.errors import StoreError
 from nbckpt.store import Data, LocalStore, MemoryStore, Store
@@ -298,25 +297,6 @@ def test_a_process_of_multiprocessing_saves_its_own(tmp_path: Path) -> None:
     assert process.exitcode == 0
     Tracker(tmp_path / "s").save({"array": array}, "n")
     assert (restored(LocalStore(tmp_path / "s"))["array"] == array).all()
-
-
-def test_differing_names_the_changed_blobs(hashed: list[int], way: str) -> None:
-    array, tracker = noise(), Tracker(MemoryStore())
-    manifest = tracker.save({"array": array}, "n").manifest
-    (content,) = (root for group in manifest.groups for root in group.roots)
-    memory, reader = memoryview(array), tracker.read(manifest)
-    assert differing(memory, content, reader) == []
-    before = array.copy()
-    array[3 * BLOB] ^= 1
-    array[9 * BLOB - 1] ^= 1
-    hashed.clear()
-    parts = differing(memory, content, reader)
-    assert parts == [(3 * BLOB, 4 * BLOB), (8 * BLOB, 9 * BLOB)]
-    assert len(hashed) == (2 if way == "record" else 16)
-    for low, high in parts:
-        array[low:high] = before[low:high]
-    assert differing(memory, content, reader) == []
-    assert differing(memory[:-BLOB], content, reader) == [(0, 4 * MB)]
 
 
 def test_a_comparison_sees_a_change() -> None:

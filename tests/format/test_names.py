@@ -15,6 +15,7 @@ import cloudpickle
 import pytest
 
 import nbckpt
+from nbckpt import trials
 from nbckpt.compat import ray_tune
 from nbckpt.compat.ray_tune.callbacks import Callback, adapted
 from nbckpt.compat.ray_tune.stopper import MaximumIterationStopper
@@ -23,6 +24,8 @@ from nbckpt.core import algorithms
 from nbckpt.core.files import FILES
 from nbckpt.core.values import codec
 from nbckpt.core.values.classes import MOVED, Classes
+from nbckpt.integrations.mlflow import MLflowCallback
+from nbckpt.integrations.tensorboard import TensorBoardCallback
 from nbckpt.states.snapshot import Snapshot
 from nbckpt.trials import CheckpointFolder, Record, Status
 
@@ -55,7 +58,12 @@ def values(tmp_path: Path) -> list[Any]:
         CheckpointFolder(tmp_path), Record("checkpoint_000001", "null", 1),
         stop({"loss": 1}, "loss", "min"), stop([MaximumIterationStopper(1)], "", ""), adapted(Callback()),
         ray_tune.Trainable, ray_tune.DurableTrainable, ray_tune.randint(1, 2),
-        ray_tune.sample_from(os.getpid),
+        ray_tune.sample_from(os.getpid), ray_tune.schedulers.ASHAScheduler(),
+        nbckpt.Checkpoint.from_dict({}), nbckpt.media.Image, nbckpt.media.Html,
+        MLflowCallback, TensorBoardCallback, trials.Trainable, trials.DurableTrainable, trials.Callback,
+        trials.Annotation, trials.RetentionPolicy(1), trials.Scheduler, trials.ASHA(),
+        trials.MedianStopping(), trials.PBT(mutations={"lr": nbckpt.uniform(0, 1), "seed": os.getpid}),
+        trials.OptunaPruner, trials.Search, trials.OptunaSampler,
     ]  # fmt: skip
 
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import functools
-import http.server
 import re
 import shutil
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlencode
@@ -14,6 +11,8 @@ from urllib.parse import urlencode
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+
+from servers.files import served_folder
 
 ROOT = Path(__file__).parents[2]
 PARTS = ",".join(
@@ -25,28 +24,10 @@ SENT = "kernel.sent.filter((message) => message.kind === 'act' && !message.optio
 pytestmark = pytest.mark.browser
 
 
-class Files(http.server.SimpleHTTPRequestHandler):
-    """The files of the repository."""
-
-    extensions_map = {
-        **http.server.SimpleHTTPRequestHandler.extensions_map,
-        ".js": "text/javascript",
-        ".mjs": "text/javascript",
-    }
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Files, directory=str(ROOT)))
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/tests/front/page.html"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    with served_folder(ROOT) as address:
+        yield f"{address}/tests/front/page.html"
 
 
 @pytest.fixture(scope="module")

@@ -80,6 +80,15 @@ def notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebo
 
 
 @pytest.fixture
+def watched(notebook: Notebook, request: pytest.FixtureRequest) -> Notebook:
+    """The shell with a point after each cell. If the test's module has a `SETUP`, it is run before."""
+    if setup := getattr(request.module, "SETUP", ""):
+        notebook.run(setup)
+    notebook.run(AUTO_ON)
+    return notebook
+
+
+@pytest.fixture
 def typed(notebook: Notebook) -> Typed:
     """The commands of the shell, as the panel runs them."""
     return Typed(notebook)

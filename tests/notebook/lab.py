@@ -207,13 +207,23 @@ def server(
 
 
 @contextmanager
-def served(python: str, folder: Path, home: Path) -> Iterator[str]:
-    """Run a server for the notebooks in *folder*, with all that is its own in *home*; return its address."""
+def served(python: str, folder: Path, home: Path, *options: str, **variables: str) -> Iterator[str]:
+    """Run a server for the notebooks in *folder*, with all that is its own in *home*; return its address.
+
+    Args:
+        python: The Python that has it.
+        folder: Where the notebooks are.
+        home: Where its settings, data and secret are.
+        options: More options of its command.
+        variables: Variables of its environment.
+    """
     port = free_port()
-    command = [python, "-m", "jupyterlab", *FLAGS, f"--port={port}", f"--ServerApp.root_dir={folder}"]
+    own = f"--port={port}", f"--ServerApp.root_dir={folder}", *options
+    command = [python, "-m", "jupyterlab", *FLAGS, *own]
+    around = environment(home) | variables
     with (
         (home / "log").open("wb") as log,
-        subprocess.Popen(command, env=environment(home), stdout=log, stderr=subprocess.STDOUT) as process,
+        subprocess.Popen(command, env=around, stdout=log, stderr=subprocess.STDOUT) as process,
     ):
         try:
             url = f"http://127.0.0.1:{port}"
@@ -268,9 +278,16 @@ def wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
 @pytest.fixture
 def lab(browser: Browser, server: tuple[str, Path]) -> Iterator[Lab]:
     """Give the test a fresh page."""
+    with page_of(browser, *server) as lab:
+        yield lab
+
+
+@contextmanager
+def page_of(browser: Browser, url: str, folder: Path) -> Iterator[Lab]:
+    """Open a fresh page of a server."""
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     page.set_default_timeout(LONGEST_MS)
-    yield Lab(page, *server)
+    yield Lab(page, url, folder)
     page.close()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from notebook.conftest import AUTO_ON, Notebook
+from notebook.conftest import Notebook
 
 ROWS = {
     "set": ("s = {'a', 'b', 'c'}", "s.add('z'); s.discard('z'); sorted(s)", "s.add('q')", "sorted(s)"),
@@ -76,14 +76,11 @@ ROWS = {
 }
 
 
-@pytest.fixture
-def watched(notebook: Notebook) -> Notebook:
-    notebook.run(
-        "import collections, copy, functools, io, itertools, pathlib, random, re\n"
-        "import numpy as np\nimport pandas as pd"
-    )
-    notebook.run(AUTO_ON)
-    return notebook
+SETUP = """
+import collections, copy, functools, io, itertools, pathlib, random, re
+import numpy as np
+import pandas as pd
+"""
 
 
 @pytest.mark.slow

@@ -77,14 +77,11 @@ TABLE = {
 }
 
 
-@pytest.fixture
-def watched(notebook: Notebook) -> Notebook:
-    notebook.run("import copy, random, threading\nimport numpy as np\nimport pandas as pd")
-    notebook.run("%load_ext nbckpt")
-    notebook.run(AUTO_ON)
-    return notebook
-
-
+SETUP = """
+import copy, random, threading
+import numpy as np
+import pandas as pd
+"""
 SLOW = {"model", "pyplot", "figure and axes"}
 
 
@@ -314,6 +311,17 @@ def test_history_shows_the_points_of_this_notebook(
     watched.run(AUTO_ON)
     watched.run("b = 1")
     assert all(point.notebook == "/other.ipynb" for point in watched.run("%ckpt history").points)
+
+
+def test_history_names_how_many_older_points_there_are(notebook: Notebook) -> None:
+    notebook.run(AUTO_ON)
+    for number in range(5):
+        notebook.run(f"x = {number}")
+    every = notebook.run("%ckpt history -n 0").points
+    shown = notebook.run("%ckpt history -n 2")
+    assert shown.points == every[:2]
+    assert str(shown).startswith(f"Points, the newest 2; {len(every) - 2} older in the store")
+    assert "Show all: %ckpt history -n 0" in str(shown)
 
 
 def test_a_point_with_a_name_is_a_checkpoint(notebook: Notebook) -> None:

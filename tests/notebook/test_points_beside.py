@@ -23,12 +23,6 @@ def train(config):
 """
 
 
-@pytest.fixture
-def watched(notebook: Notebook) -> Notebook:
-    notebook.run(AUTO_ON)
-    return notebook
-
-
 def test_cells_beside_a_running_trial_are_undone(watched: Notebook) -> None:
     watched.run(TRIAL)
     watched.run("experiment = nbckpt.run(train, name='beside', executor='thread')")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from nbckpt.render import Result
-from notebook.conftest import AUTO_ON, Notebook
+from notebook.conftest import Notebook
 
 BUSY = """
 import threading, queue
@@ -24,13 +24,12 @@ thread = threading.Thread(target=tick, daemon=True)
 
 
 @pytest.fixture
-def watched(notebook: Notebook) -> Iterator[Notebook]:
-    notebook.run(AUTO_ON)
-    yield notebook
-    if "asked" in notebook.names:
-        notebook.names["end"].set()
-        notebook.names["asked"].release()
-    for value in list(notebook.names.values()):
+def watched(watched: Notebook) -> Iterator[Notebook]:
+    yield watched
+    if "asked" in watched.names:
+        watched.names["end"].set()
+        watched.names["asked"].release()
+    for value in list(watched.names.values()):
         if isinstance(value, threading.Thread):
             value.join(60)
 

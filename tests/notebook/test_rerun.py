@@ -24,12 +24,13 @@ def no_connection_left() -> Iterator[None]:
     gc.collect()
 
 
+SETUP = "import pathlib, random, sqlite3, threading"
+
+
 @pytest.fixture
-def watched(notebook: Notebook) -> Iterator[Notebook]:
-    notebook.run("import pathlib, random, sqlite3, threading")
-    notebook.run(AUTO_ON)
-    yield notebook
-    for value in notebook.names.values():
+def watched(watched: Notebook) -> Iterator[Notebook]:
+    yield watched
+    for value in watched.names.values():
         if isinstance(value, sqlite3.Connection):
             value.close()
 

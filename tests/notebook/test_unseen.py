@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 from nbckpt.render import Result
-from notebook.conftest import AUTO_ON, Notebook
+from notebook.conftest import Notebook
 
 MODULE = """
 import ctypes
@@ -40,14 +40,14 @@ WAYS = {
 }
 
 
-@pytest.fixture
-def watched(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> Notebook:
-    ways = ModuleType("ways_that_nobody_sees")
-    exec(MODULE, vars(ways))
-    monkeypatch.setitem(sys.modules, ways.__name__, ways)
-    notebook.run("import ways_that_nobody_sees as ways; import numpy as np")
-    notebook.run(AUTO_ON)
-    return notebook
+SETUP = "import ways_that_nobody_sees as ways; import numpy as np"
+
+
+@pytest.fixture(autouse=True)
+def ways(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("ways_that_nobody_sees")
+    exec(MODULE, vars(module))
+    monkeypatch.setitem(sys.modules, module.__name__, module)
 
 
 def notes(result: Result) -> str:

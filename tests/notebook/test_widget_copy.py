@@ -9,9 +9,11 @@ import pytest
 pytest.importorskip("ipywidgets", minversion="8")
 pytest.importorskip("anywidget")
 
+from nbckpt.core.history import History
+from nbckpt.core.references import Entry
 from nbckpt.notebook.runner import CommandRunner
 from nbckpt.notebook.widget.panel import WidgetPanel
-from notebook.conftest import Notebook
+from notebook.conftest import AUTO_ON, Notebook
 
 RUN = """
 import nbckpt
@@ -85,3 +87,46 @@ def test_a_save_renews_the_copy(notebook: Notebook, published: list[dict[str, An
 def test_a_tab_that_is_not_there_is_refused() -> None:
     with pytest.raises(Exception, match="there is no tab 'x'"):
         WidgetPanel(lambda: pytest.fail("no session is needed"), lambda: False, "x")
+
+
+SHOWN = 10
+"""The rows of a copy."""
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The ids of the manifests that were read."""
+    ids: list[str] = []
+    look = History.read
+
+    def noted(self: History, entry: Entry) -> Any:
+        ids.append(entry.id)
+        return look(self, entry)
+
+    monkeypatch.setattr(History, "read", noted)
+    monkeypatch.setenv("NBCKPT_PANEL", "widget")
+    return ids
+
+
+def test_a_copy_of_checkpoints_reads_the_rows_that_it_shows(
+    notebook: Notebook, published: list[dict[str, Any]], read: list[str]
+) -> None:
+    for step in range(3 * SHOWN):
+        notebook.run(f"step = {step}\n%ckpt save step")
+    read.clear()
+    notebook.run("%ckpt panel checkpoints")
+    assert len(read) == SHOWN
+    assert "30 checkpoints" in copy_of(published)
+
+
+def test_a_copy_of_history_reads_the_rows_that_it_shows(
+    notebook: Notebook, published: list[dict[str, Any]], read: list[str]
+) -> None:
+    notebook.run(AUTO_ON)
+    for step in range(3 * SHOWN):
+        notebook.run(f"step = {step}")
+    notebook.run("%ckpt history")  # the last point is written
+    read.clear()
+    notebook.run("%ckpt panel history")
+    assert len(set(read)) <= SHOWN + 1  # and where the variables are
+    assert "older in the store" in copy_of(published)

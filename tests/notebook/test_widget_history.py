@@ -26,14 +26,13 @@ def wire(typed: Typed, clock: Clock) -> HistoryWire:
 
 
 @pytest.fixture
-def watched(notebook: Notebook) -> Notebook:
+def watched(watched: Notebook) -> Notebook:
     """A notebook with three states."""
-    notebook.run(AUTO_ON)
-    notebook.run("a = [1]")
-    notebook.run("b = 2")
-    notebook.run("a = [1, 2]; del b")
-    settle(notebook)
-    return notebook
+    watched.run("a = [1]")
+    watched.run("b = 2")
+    watched.run("a = [1, 2]; del b")
+    settle(watched)
+    return watched
 
 
 def settle(notebook: Notebook) -> None:

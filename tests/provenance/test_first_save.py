@@ -27,9 +27,8 @@ def new_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def silent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let git never answer, and a save not wait for that."""
+    """Let git never answer."""
     monkeypatch.setattr(background, "ask", lambda folders, *_: Question(folders))
-    monkeypatch.setattr(checkpoint, "WAIT_S", 0)
 
 
 def test_a_new_tracker_has_asked_git_before_its_first_save(
@@ -47,7 +46,7 @@ def test_a_new_tracker_has_asked_git_before_its_first_save(
 
 @pytest.mark.usefixtures("silent")
 def test_a_save_before_git_answers_has_its_commit(repository: Path, git: Asks) -> None:
-    document, _ = Origin().document()
+    document, _ = Origin().document(wait_s=0)
     assert document["code"]["commit"] == git("rev-parse", "HEAD").strip()
     assert document["code"]["branch"] == "main"
     assert document["code"]["root"] == str(repository)
@@ -60,7 +59,7 @@ def test_an_old_answer_never_names_another_commit(git: Asks, words: tuple[str, .
     background.expect()
     background.settle(60)
     git(*words)
-    document, _ = Origin().document()
+    document, _ = Origin().document(wait_s=0)
     assert document["code"]["commit"] == git("rev-parse", "HEAD").strip()
     assert document["code"]["branch"] == git("branch", "--show-current").strip()
     assert "not known" in document["code"]["note"]

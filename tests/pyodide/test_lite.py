@@ -1,26 +1,22 @@
-"""The JupyterLite site: built, and its notebook run in a browser that reaches nothing else."""
+"""The page of the site in which notebooks run: its notebook is run in a browser that reaches nothing else.
+
+NBCKPT_SITE names the folder that MkDocs made, as for tests/test_site.py. See docs/decisions/0161.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import json
-import shutil
-import subprocess
-import sys
-import threading
+import os
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from pyodide.packages import ROOT
+from servers.files import served_folder
 
-BUILD = ROOT / "docs" / "lite" / "build.py"
-IN_LOCK = ("micropip", "packaging")
-"""What the kernel takes from Pyodide's own packages; all else comes from the site's index."""
+SITE = Path(os.environ.get("NBCKPT_SITE", "no site"))
+LITE = SITE / "lite"
 
 CONNECTED = """() => {
     const widget = window.jupyterapp && window.jupyterapp.shell.currentWidget;
@@ -28,75 +24,43 @@ CONNECTED = """() => {
     return !!(kernel && widget.context.isReady && kernel.connectionStatus === 'connected');
 }"""
 
-
-@pytest.fixture(scope="module")
-def distribution(pyodide: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return Pyodide's folder with those packages that are in it, and no word of others."""
-    folder = tmp_path_factory.mktemp("distribution") / "pyodide"
-    shutil.copytree(pyodide, folder)
-    lock = json.loads((folder / "pyodide-lock.json").read_text())
-    lock["packages"] = {name: lock["packages"][name] for name in IN_LOCK}
-    for about in lock["packages"].values():
-        wheel = folder / about["file_name"]
-        if not wheel.exists():
-            pytest.skip(f"{wheel.name} is not in NBCKPT_PYODIDE: pip download it, as .ci/run does")
-        about["sha256"] = hashlib.sha256(wheel.read_bytes()).hexdigest()
-    (folder / "pyodide-lock.json").write_text(json.dumps(lock))
-    return folder
+pytestmark = pytest.mark.skipif(
+    not LITE.exists(), reason="needs NBCKPT_SITE, the folder of a site that was built with NBCKPT_PYODIDE"
+)
 
 
 @pytest.fixture(scope="module")
-def site(distribution: Path, wheels: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a site that has everything in it."""
-    pytest.importorskip("jupyterlite_core", reason="pip install jupyterlite-core jupyterlite-pyodide-kernel")
-    others = tmp_path_factory.mktemp("others")
-    for wheel in wheels.glob("*.whl"):
-        if not wheel.name.startswith("nbckpt-"):
-            shutil.copy(wheel, others)
-    folder = tmp_path_factory.mktemp("lite") / "site"
-    options = ["--pyodide", str(distribution), "--wheels", str(others)]
-    subprocess.run([sys.executable, str(BUILD), str(folder), *options], check=True, timeout=240)
-    return folder
+def address() -> Iterator[str]:
+    with served_folder(SITE) as address:
+        yield address
 
 
 @pytest.fixture
-def url(site: Path) -> Iterator[str]:
-    """Serve the site."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(site)))
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
-    thread.join()
-
-
-class _Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-
-@pytest.fixture
-def page(browser: Browser, url: str) -> Iterator[Page]:
-    """Return the site's notebook, opened."""
+def page(browser: Browser) -> Iterator[Page]:
     context = browser.new_context(viewport={"width": 1300, "height": 4000})  # cells out of sight have no text
-    page = context.new_page()
-    page.goto(f"{url}/lab/index.html?path=browser.ipynb")
-    page.wait_for_selector(".jp-NotebookPanel .jp-CodeCell", timeout=60_000)
-    yield page
+    yield context.new_page()
     context.close()
 
 
-def test_the_site_offers_our_wheel_and_both_notebooks(site: Path) -> None:
-    assert "nbckpt" in json.loads((site / "pypi" / "all.json").read_text())
-    first = json.loads((site / "files" / "01_quickstart.ipynb").read_text())["cells"][0]
-    assert first["source"].startswith("%pip install -q nbckpt")
-    assert (site / "files" / "browser.ipynb").exists()
+def test_the_page_has_our_wheel_and_what_it_needs() -> None:
+    offered = json.loads((LITE / "pypi" / "all.json").read_text())
+    assert {"nbckpt", "anywidget", "cloudpickle", "filelock"} <= offered.keys()
+
+
+def test_the_page_offers_only_notebooks_that_run_there() -> None:
+    packages = json.loads((LITE / "static/pyodide/pyodide-lock.json").read_text())["packages"]
+    names = {"browser.ipynb", *(["01_quickstart.ipynb"] if "scikit-learn" in packages else [])}
+    assert {file.name for file in (LITE / "files").glob("*.ipynb")} == names
 
 
 @pytest.mark.browser
 @pytest.mark.slow
-def test_the_notebook_runs_in_the_browser_without_a_server(page: Page) -> None:
+def test_the_notebook_of_the_site_runs_and_asks_no_other_host(page: Page, address: str) -> None:
+    asked: list[str] = []
+    page.context.on("request", lambda request: asked.append(request.url))
+    page.goto(f"{address}/try.html")
+    page.get_by_role("link", name="Open the quickstart").click()
+    page.wait_for_selector(".jp-NotebookPanel .jp-CodeCell", timeout=60_000)
     page.wait_for_function(CONNECTED, timeout=60_000)
     page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells'); }")
     page.wait_for_selector(".jp-OutputArea:has-text('2 checkpoints in')", timeout=200_000)
@@ -112,6 +76,8 @@ def test_the_notebook_runs_in_the_browser_without_a_server(page: Page) -> None:
     for text in ("Traceback", "Error"):
         expect(outputs.filter(has_text=text)).to_have_count(0)
     clicks_open_sort_save_and_restore(page.locator(".nbckpt"))
+    assert len(asked) > 50
+    assert [url for url in asked if not url.startswith((address, "data:", "blob:"))] == []
 
 
 def clicks_open_sort_save_and_restore(panel: Locator) -> None:

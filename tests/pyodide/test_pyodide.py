@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pyodide.packages import HERE, needed, requirements
+from lite.wheels import needed, requirements
+from pyodide.packages import HERE
 from servers.started import program
 
 

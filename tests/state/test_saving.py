@@ -11,14 +11,14 @@ import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from mounting import mounted, needs_mount
 
 import nbckpt
 from nbckpt import UsageError
@@ -752,25 +752,6 @@ def test_a_save_fails_while_another_process_keeps_writing(job: Path) -> None:
 
 
 # The disk.
-
-
-@contextmanager
-def mounted(folder: Path, *options: str) -> Iterator[Path]:
-    """Mount a file system of the test's own, where the test may."""
-    folder.mkdir()
-    done = subprocess.run(["mount", *options, str(folder)], capture_output=True, text=True, check=False)
-    if done.returncode:
-        pytest.skip(f"mounting is refused here: {done.stderr.strip()}")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "-l", str(folder)], check=True)
-
-
-needs_mount = pytest.mark.skipif(
-    not hasattr(os, "geteuid") or os.geteuid() != 0 or not Path("/proc/mounts").exists(),
-    reason="only root on Linux may mount a small disk",
-)
 
 
 @needs_mount

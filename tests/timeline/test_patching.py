@@ -6,6 +6,7 @@ import gc
 import mmap
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -122,3 +123,15 @@ def test_damaged_bytes_are_named_and_nothing_is_patched(kernel: Kernel, tmp_path
     assert [failure.names for failure in arrived.failed] == [("a",)]
     assert kernel.names["a"] is array
     assert array[0] == 1
+
+
+def test_what_changed_while_it_was_saved_is_replaced(kernel: Kernel) -> None:
+    kernel.run("a = np.zeros(1_000_000)")
+    kernel.run("a[0] = 1")
+    here = kernel.timeline.here
+    assert here is not None
+    mixed = tuple(replace(value, changed=True) for value in here.manifest.values)
+    kernel.timeline.here = replace(here, manifest=replace(here.manifest, values=mixed))
+    array = kernel.names["a"]
+    kernel.undo()
+    assert (array[0], kernel.names["a"][0]) == (1, 0)

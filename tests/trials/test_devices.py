@@ -251,6 +251,7 @@ def test_processors_are_counted_within_one_pool(monkeypatch: pytest.MonkeyPatch)
     [
         ({"gpus": 2}, "gpus=2 will never be free: trials may use 1 GPU here. Ask for 1 or fewer"),
         ({"cpus": 10_000}, "cpus=10000 will never be free: this machine has"),
+        ({"gpus": "1"}, "'1' of GPU is not a number"),
         ({"gpus": 0.5}, "gpus=0.5: a process on this machine has whole GPUs, 0 or more"),
         ({"gpus": float("inf")}, "gpus=inf: a process on this machine has whole GPUs"),
         ({"cpus": 0}, "cpus=0: a process on this machine has whole CPUs, 1 or more"),

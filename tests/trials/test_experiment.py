@@ -476,7 +476,7 @@ def test_two_processes_do_not_run_one_experiment(store: Path) -> None:
     script = (
         "import nbckpt\n"
         "from nbckpt.trials import Experiment\n"
-        "from nbckpt.trials.run import experiments_folder\n"
+        "from nbckpt.trials.home import experiments_folder\n"
         "it = Experiment.read(experiments_folder() / 'e')\n"
         "print(it.runs_elsewhere(), it.interrupted(it.trials[0]))\n"
         "for what in (lambda: nbckpt.run(print, name='e'),):\n"

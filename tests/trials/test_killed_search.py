@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from trials.conftest import forget
 
 import nbckpt
 from late import library
-from nbckpt.trials import ASHA, Catalog, Experiment, Trial
+from nbckpt.trials import ASHA, Catalog, Experiment, OptunaPruner, Trial
 from nbckpt.trials.engine.experiment import _live
 from nbckpt.trials.model.journal import Damage, Journal, read
 from nbckpt.trials.model.trial import rungs_of
@@ -66,23 +67,27 @@ def lacks_a_decision(folder: Path) -> bool:
     return last["event"] == "checkpoint" or (folder / f"checkpoint_{at:06}").is_dir()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("rule", ASHAS)
-def test_a_death_at_any_event_changes_nothing(
-    rule: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def copied_before_each_event(run: Callable[[Path], Experiment], folder: Path) -> tuple[list[Any], list[Path]]:
+    """Run a search. Return what it told, and a copy of its folder as a death before each event leaves it."""
     copies: list[Path] = []
     append = Journal.append
 
     def copying(journal: Journal, event: Any, **how: Any) -> None:
-        copies.append(shutil.copytree(tmp_path / "first", tmp_path / f"copy{len(copies)}"))
+        copies.append(shutil.copytree(folder / "first", folder / f"copy{len(copies)}"))
         append(journal, event, **how)
 
-    with monkeypatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Journal, "append", copying)
-        experiment = search(tmp_path / "first", rule)
+        experiment = run(folder / "first")
     whole = told(experiment)
     forget(experiment)
+    return whole, copies
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", ASHAS)
+def test_a_death_at_any_event_changes_nothing(rule: str, tmp_path: Path) -> None:
+    whole, copies = copied_before_each_event(lambda folder: search(folder, rule), tmp_path)
     rungs, exact = [row[2].keys() for row in whole], 0
     assert len(copies) > 30
     for copy in copies:
@@ -100,6 +105,46 @@ def test_a_death_at_any_event_changes_nothing(
         forget(again)
         shutil.rmtree(copy)
     assert exact > len(copies) // 2
+
+
+def saves(config: dict[str, Any]) -> None:
+    checkpoint = nbckpt.get_checkpoint()
+    start = checkpoint.to_dict()["step"] if checkpoint else 0
+    for step in range(start + 1, 10):
+        loss = config["x"] + (9 - config["x"]) / step  # curves that cross
+        nbckpt.report(loss=loss, checkpoint={"step": step} if step % 2 else None)
+
+
+PRUNERS = {
+    "hyperband": {"max_resource": 9},
+    "hyperband, the first trial says how far": {},
+    "successivehalving": {"reduction_factor": 2},
+    "median": {"n_startup_trials": 2},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pruner", PRUNERS)
+def test_a_death_changes_no_bracket_and_no_rung(pruner: str, tmp_path: Path) -> None:
+    library("optuna", reason="pruners")
+
+    def run(folder: Path) -> Experiment:
+        scheduler = OptunaPruner(pruner.partition(",")[0], **PRUNERS[pruner])
+        made = nbckpt.run(
+            saves, {"x": nbckpt.grid_search([3, 1, 4, 0, 5])}, scheduler=scheduler, name="e", seed=1,
+            folder=folder, metric="loss", mode="min", executor="inline",
+        )  # fmt: skip
+        assert made.wait(SECONDS)
+        return made
+
+    whole, copies = copied_before_each_event(run, tmp_path)
+    assert {row[3] for row in whole} == {True, False}  # some are pruned
+    for copy in copies:
+        _live.clear()
+        again = run(copy)
+        assert told(again) == whole, copy
+        forget(again)
+        shutil.rmtree(copy)
 
 
 KERNEL = textwrap.dedent(

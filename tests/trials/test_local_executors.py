@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
-from contextvars import ContextVar, copy_context
+from contextvars import ContextVar
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -14,11 +14,25 @@ import pytest
 
 import nbckpt
 from nbckpt.errors import StoreError, UsageError
+from nbckpt.testing import ExecutorTests
 from nbckpt.trials import Callback, Executor, Experiment, Status, Trial, Worker
 from nbckpt.trials.executors import Job, ThreadExecutor
 from nbckpt.trials.model.journal import Journal
 
 SECONDS = 30
+
+
+class TestThread(ExecutorTests):
+    @pytest.fixture
+    def executor(self) -> str:
+        return "thread"
+
+
+class TestInline(ExecutorTests):
+    @pytest.fixture
+    def executor(self) -> str:
+        return "inline"
+
 
 executors = pytest.mark.parametrize("executor", ["thread", "inline"])
 
@@ -79,32 +93,6 @@ def test_a_full_disk_ends_the_trial_outside_the_function(
     (trial,) = ran(train, executor, max_failures=3).trials
     assert (trial.status, trial.error, len(trial.results)) == (Status.ERROR, "the disk is full", 2)
     assert not met
-
-
-@executors
-def test_threads_of_the_function_report_one_at_a_time(executor: str) -> None:
-    inside: list[int] = []
-
-    class Watch(Callback):
-        def on_trial_result(self, trial: Trial, result: Any) -> None:
-            inside.append(1)
-            assert len(inside) == 1
-            inside.pop()
-
-    def some() -> None:
-        for i in range(50):
-            nbckpt.report(i=i)
-
-    def train(config: dict[str, Any]) -> None:
-        threads = [threading.Thread(target=copy_context().run, args=(some,)) for _ in range(3)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-
-    experiment = ran(train, executor, callbacks=[Watch()])
-    assert [result["training_iteration"] for result in experiment.trials[0].results] == [*range(1, 151)]
-    assert not experiment.notes
 
 
 @executors

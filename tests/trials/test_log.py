@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nbckpt
-from nbckpt.trials import Experiment, Trainable, Trial
+from nbckpt.trials import Experiment, Trial
 from nbckpt.trials.executors.output import Speaker, teeing
 from nbckpt.trials.model.log import LARGEST, WIDEST, Log, last_lines
 from nbckpt.trials.views.trial_page import TrialShown
@@ -40,20 +40,6 @@ def prints(config: dict[str, Any]) -> None:
     print("the end\n", end="", file=sys.stderr)
 
 
-class Prints(Trainable):
-    """Prints wherever user code runs."""
-
-    def setup(self, config: dict[str, Any]) -> None:
-        print("set up", config["x"])
-
-    def step(self) -> dict[str, Any]:
-        print("step", self.config["x"])
-        return {"done": True}
-
-    def cleanup(self) -> None:
-        print("clean", self.config["x"])
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("executor", ["thread", "inline", "process"])
 def test_a_trials_output_is_logged_and_still_printed(
@@ -67,12 +53,6 @@ def test_a_trials_output_is_logged_and_still_printed(
     out, err = (re.sub(r"(?m)^\[t\d\] ", "", text).splitlines() for text in seen)  # named while both run
     assert sorted(out) == [f"out {x} {i}" for x in (1, 2) for i in range(3)]
     assert err == ["the end"] * 2
-
-
-@pytest.mark.parametrize("executor", ["thread", "inline", "process"])
-def test_the_log_covers_a_trainable_from_setup_to_cleanup(executor: str) -> None:
-    experiment = finished(Prints, {"x": 5}, executor=executor)
-    assert experiment.trials[0].log() == ["set up 5", "step 5", "clean 5"]
 
 
 def test_output_of_a_process_is_logged_after_stdout_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:

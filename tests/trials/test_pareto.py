@@ -154,6 +154,8 @@ def test_one_objective_has_no_front() -> None:
         (["loss", "loss"], "min", "give each metric once"),
         (["loss", ""], "min", "give each metric once"),
         ([1, "loss"], "min", "give texts"),
+        (5, "min", "metric=5, mode='min': give texts"),
+        ("loss", 5, "metric='loss', mode=5: give texts"),
         ("loss", ["min", "max"], "needs a mode for each metric"),
     ],
 )

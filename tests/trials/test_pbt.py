@@ -18,6 +18,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -39,9 +40,9 @@ from nbckpt.trials.model.decision import Decision
 from nbckpt.trials.model.drawing import recalled
 from nbckpt.trials.model.journal import Journal
 from nbckpt.trials.model.recorder import TrialRecorder
-from nbckpt.trials.model.space import Integer
+from nbckpt.trials.model.space import Choice, Integer, Rounded
 from nbckpt.trials.model.trial import Trial, is_held, state_of
-from nbckpt.trials.schedulers.explore import explored
+from nbckpt.trials.schedulers.explore import explored, range_of
 from nbckpt.trials.views.data import trial_data
 from nbckpt.trials.views.takeovers import scheduled
 
@@ -183,6 +184,20 @@ def test_other_values_stay_in_their_ranges(values: Any, resample: float, seed: i
 )
 def test_a_value_moves_to_one_near_it(value: Any, values: Any, other: set[Any]) -> None:
     assert {explored(value, values, random.Random(seed), 0.0) for seed in range(50)} == other
+
+
+@pytest.mark.parametrize("value", [1e308, -1e308, 10**400])
+@pytest.mark.parametrize("step", [None, 2.0])
+def test_a_value_that_would_be_infinite_is_drawn_again(value: Any, step: float | None) -> None:
+    drawn = range_of("lr", lambda: 4.0)
+    values = Rounded(drawn, step) if step else drawn
+    assert explored(value, values, random.Random(1), 0.0, (10.0,)) == 4.0
+
+
+def test_a_value_of_a_list_may_be_an_array() -> None:
+    first, second = np.arange(3), np.arange(3) + 1
+    moved = {str(explored(first.copy(), Choice((first, second)), random.Random(n), 0.0)) for n in range(20)}
+    assert moved == {"[0 1 2]", "[1 2 3]"}
 
 
 def train(config: dict[str, Any]) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import nbckpt
+from nbckpt.testing import ExecutorTests
 from nbckpt.trials import Catalog, Experiment, Status
 from nbckpt.trials.executors import Job, WorkerLostError
 from nbckpt.trials.executors.process import ProcessExecutor
@@ -96,64 +97,21 @@ def wait_for_end(pid: int) -> None:
         os.close(watch)
 
 
+@pytest.mark.slow
+class TestProcess(ExecutorTests):
+    runs_apart = True
+
+    @pytest.fixture
+    def executor(self) -> str:
+        return "process"
+
+    @pytest.fixture
+    def gpus(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("NBCKPT_RUNTIME", str(tmp_path / "runtime"))
+        monkeypatch.setenv("NBCKPT_GPUS", "gpu-a,gpu-b")
+
+
 # What goes well.
-
-
-@pytest.mark.slow
-def test_each_trial_of_a_grid_runs_in_its_own_process() -> None:
-    experiment = finished(counting(), {"last": nbckpt.grid_search([2, 4])}, max_concurrent=2)
-    assert indexes(experiment) == [[1, 2], [1, 2, 3, 4]]
-    assert [trial.status for trial in experiment.trials] == [Status.TERMINATED] * 2
-    pids = {result["pid"] for trial in experiment.trials for result in trial.results}
-    assert len(pids) == 2
-    assert os.getpid() not in pids
-
-
-@pytest.mark.slow
-def test_a_paused_trial_resumes_in_a_new_process() -> None:
-    experiment = start(counting(), callbacks=[Follows(once(6, lambda _: experiment.pause()))])
-    assert experiment.wait(60)
-    assert experiment.trials[0].status == Status.PAUSED
-    experiment.resume()
-    assert experiment.wait(60)
-    assert indexes(experiment) == [list(range(1, 11))]
-    assert len({result["pid"] for result in experiment.trials[0].results}) == 2
-
-
-@pytest.mark.slow
-def test_a_trainable_is_saved_and_restored() -> None:
-    class Counter(nbckpt.trials.Trainable):
-        def setup(self, config: dict[str, Any]) -> None:
-            self.i = 0
-
-        def step(self) -> dict[str, Any]:
-            self.i += 1
-            if self.i == 4 and not self.config["flag"].exists():
-                self.config["flag"].touch()
-                raise ValueError("once")
-            return {"i": self.i, "done": self.i == 6}
-
-        def save_checkpoint(self, checkpoint_dir: str) -> dict[str, int]:
-            return {"i": self.i}
-
-        def load_checkpoint(self, checkpoint: dict[str, int]) -> None:
-            self.i = checkpoint["i"]
-
-    flag = Path(os.environ["NBCKPT_STORE"]).parent / "flag"
-    experiment = finished(Counter, {"flag": flag}, checkpoint_every=2, max_failures=1)
-    assert indexes(experiment) == [[1, 2, 3, 4, 5, 6]]
-    assert experiment.trials[0].attempts == 2
-
-
-def test_a_checkpoint_dir_becomes_a_checkpoint(tmp_path: Path) -> None:
-    def train(config: dict[str, Any]) -> None:
-        with nbckpt.trials.checkpoint_dir(step=7) as folder:
-            (folder / "weights").write_text("0.5")
-        nbckpt.report(i=1)
-
-    trial = finished(train).trials[0]
-    assert [record.name for record in trial.checkpoints.records()] == ["checkpoint_000007"]
-    assert (trial.folder / "checkpoint_000007" / "weights").read_text() == "0.5"
 
 
 def test_output_of_a_process_is_printed_by_the_parent(capsys: pytest.CaptureFixture[str]) -> None:
@@ -189,21 +147,6 @@ def test_an_unpicklable_result_arrives_as_the_journal_stores_it() -> None:
     trial = finished(Locks).trials[0]
     assert (trial.status, trial.metrics["i"]) == (Status.TERMINATED, 1)
     assert trial.metrics["lock"].startswith("<unlocked _thread.lock object")
-
-
-def test_reports_from_several_threads_arrive_one_by_one() -> None:
-    def train(config: dict[str, Any]) -> None:
-        import contextvars
-        from concurrent.futures import ThreadPoolExecutor
-
-        contexts = [contextvars.copy_context() for _ in range(40)]
-        with ThreadPoolExecutor(4) as pool:
-            list(pool.map(lambda job: job[1].run(nbckpt.report, i=job[0]), enumerate(contexts)))
-
-    trial = finished(train).trials[0]
-    assert (trial.status, trial.error) == (Status.TERMINATED, "")
-    assert sorted(result["i"] for result in trial.results) == list(range(40))
-    assert [result["training_iteration"] for result in trial.results] == list(range(1, 41))
 
 
 @pytest.mark.slow
@@ -312,16 +255,6 @@ def test_a_process_killed_in_its_cleanup_is_only_noted(caplog: pytest.LogCapture
     assert "was killed by SIGKILL (perhaps for want of memory) while it was stopped" in caplog.text
 
 
-@pytest.mark.slow
-def test_a_killed_trial_retries_from_its_last_checkpoint() -> None:
-    kill = once(5, send(signal.SIGKILL))
-    experiment = finished(counting(), max_failures=1, callbacks=[Follows(kill)])
-    assert indexes(experiment) == [list(range(1, 11))]
-    trial = experiment.trials[0]
-    assert (trial.status, trial.failures) == (Status.TERMINATED, 1)
-    assert "killed by SIGKILL" in trial.error
-
-
 def test_a_crash_error_names_the_function() -> None:
     def train(config: dict[str, Any]) -> None:
         import ctypes
@@ -390,14 +323,6 @@ def endless(witness: Path, *, reports: bool) -> Callable[[dict[str, Any]], None]
             witness.touch()
 
     return train
-
-
-def test_a_stop_runs_finally(tmp_path: Path) -> None:
-    stop = Follows(once(3, lambda _: experiment.stop()))
-    experiment = start(endless(tmp_path / "witness", reports=True), callbacks=[stop])
-    assert experiment.wait(60)
-    assert experiment.trials[0].status == Status.TERMINATED
-    assert (tmp_path / "witness").exists()
 
 
 def test_a_kill_ends_a_process_without_running_finally(tmp_path: Path) -> None:

@@ -126,6 +126,7 @@ def track_a_loop() -> dict[Any, Any]:
     with nbckpt.track("baseline", {"layers": [1]}, lr=0.1, resume=True) as loop:
         for step in range(loop.iteration, 3):
             loop.report(loss=1 / (step + 1))
+        assert_type(loop, nbckpt.trials.OpenTrial)
         assert_type(loop.is_open, bool)
         saved = assert_type(loop.save(globals()), nbckpt.Checkpoint)
     assert_type(loop.experiment, Experiment)

@@ -54,6 +54,15 @@ class TestDictStore(testing.StoreTests):
         return DictStore()
 
 
+class TestThreads(testing.ExecutorTests):
+    """Run the suite for executors."""
+
+    @pytest.fixture
+    def executor(self) -> str:
+        """Return the name of an executor."""
+        return "thread"
+
+
 class TestReading(testing.ReadingTests):
     """Run the part for reading."""
 

@@ -29,13 +29,13 @@ from __future__ import annotations
 
 import os
 import threading
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Self
 
 from nbckpt.core.memory.process import private_memory, unseen_writer
+from nbckpt.core.memory.regions import Region, Regions
 from nbckpt.core.memory.selftest import first_fault
 from nbckpt.core.memory.userfault import PAGE, Ranges, Userfault, covers, joined
 from nbckpt.settings import wants_page_record
@@ -44,40 +44,8 @@ LEAST = 1 << 20
 """The size of the smallest buffers that are watched."""
 
 _MOST_REGIONS = 4096  # each splits a mapping, and a process may have 65,530
-_MOST_ENTRIES = 16
-_MOST_RANGES, _NEAR = 4096, 64 << 10
 _MOSTLY = 0.5
 _LONGEST_REST = 8
-
-
-@dataclass(eq=False, slots=True)
-class _Region:
-    """Watched pages.
-
-    Attributes:
-        entries: The ranges that a look found written, each with the number of the look.
-        is_over: Whether the record of these pages has ended.
-        is_open: Whether a scan has begun and its result is not noted yet. An interrupt loses that result.
-    """
-
-    start: int
-    end: int
-    entries: list[tuple[int, Ranges]] = field(default_factory=list)
-    is_over: bool = False
-    is_open: bool = False
-
-    def note(self, number: int, written: Ranges) -> None:
-        """Add what a look found. The oldest two entries become one, which only adds to later answers."""
-        if written:
-            self.entries.append((number, _short(written)))
-        if len(self.entries) > _MOST_ENTRIES:
-            (_, first), (second_number, second) = self.entries[:2]
-            self.entries[:2] = [(second_number, _short(first + second))]
-
-    def since(self, number: int, start: int, end: int) -> Ranges:
-        """Return the ranges between *start* and *end* that were found written after this look."""
-        parts = [part for at, written in self.entries if at > number for part in written]
-        return [(max(low, start), min(high, end)) for low, high in parts if low < end and high > start]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -94,7 +62,7 @@ class Look:
     size: int
     dirty: Ranges
     _round: Round
-    _region: _Region | None = None
+    _region: Region | None = None
     _number: int = 0
 
     @property
@@ -117,8 +85,7 @@ class PageRecord:
         self.why_off = ""
         self._lock = threading.RLock()  # a save on a signal may interrupt a look
         self._number = 0
-        self._regions: dict[int, _Region] = {}  # by start, the least recently looked at first
-        self._starts: list[int] = []  # in order, or [] if they changed
+        self._regions = Regions()
         self._rests: dict[tuple[int, int], tuple[int, int]] = {}
         self._linux: Userfault | None = None
         try:
@@ -135,10 +102,7 @@ class PageRecord:
     def close(self, why: str) -> None:
         """End the record and close its files. Nothing is proven from then on, also not by former looks."""
         self.why_off = why
-        for region in self._regions.values():
-            region.is_over = True
         self._regions.clear()
-        self._starts = []
         if self._linux is not None:
             self._linux.close()
         self._linux = None
@@ -169,31 +133,33 @@ class PageRecord:
                 self._rest(region, written, address, last)
             return Look(address, size, dirty, looks, region, number)
 
-    def end(self, regions: list[_Region], private: Ranges) -> None:
+    def expect_write(self, address: int, size: int) -> None:
+        """Count memory as written that the caller is about to write, so that no page of it costs a fault."""
+        start, end = _all_pages(address, address + size)
+        with self._lock:
+            if self._linux is None:
+                return
+            for region in self._regions.overlapping(start, end):
+                with suppress(OSError):  # other pages are there now
+                    self._linux.unprotect(max(start, region.start), min(end, region.end))
+
+    def end(self, regions: list[Region], private: Ranges) -> None:
         """End the record of those regions that are not in private memory."""
         with self._lock:
             for region in regions:
                 if not covers(private, region.start, region.end):
                     self._end(region)
 
-    def _in_order(self) -> list[int]:
-        if len(self._starts) != len(self._regions):
-            self._starts = sorted(self._regions)
-        return self._starts
-
-    def _containing(self, start: int, end: int) -> _Region | None:
+    def _containing(self, start: int, end: int) -> Region | None:
         """Return the region of these pages. Regions that overlap it in another way end."""
-        starts = self._in_order()
-        at = max(0, bisect_right(starts, start) - 1)
-        for region in [self._regions[there] for there in starts[at : bisect_left(starts, end)]]:
+        for region in self._regions.overlapping(start, end):
             if region.start <= start and region.end >= end and not region.is_open:
-                self._regions[region.start] = self._regions.pop(region.start)
+                self._regions.touch(region)
                 return region
-            if region.end > start:
-                self._end(region)
+            self._end(region)
         return None
 
-    def _scan(self, linux: Userfault, region: _Region, number: int, address: int, last: int) -> Ranges | None:
+    def _scan(self, linux: Userfault, region: Region, number: int, address: int, last: int) -> Ranges | None:
         """Note what was written, or end the region if its pages are no longer those that were protected."""
         start, end = _all_pages(address, last)
         region.is_open = True
@@ -206,14 +172,15 @@ class PageRecord:
         region.is_open = False
         return written
 
-    def _begin(self, linux: Userfault, looks: Round, address: int, last: int) -> _Region | None:
+    def _begin(self, linux: Userfault, looks: Round, address: int, last: int) -> Region | None:
         left, length = self._rests.get((address, last), (0, 0))
         if left:
             self._rests[address, last] = left - 1, length
             return None
         (start, end), (inner_start, inner_end) = _all_pages(address, last), _whole_pages(address, last)
-        start = start if self._is_free(start, inner_start) else inner_start
-        end = end if self._is_free(inner_end, end) else inner_end
+        # Neighbours on the heap share a page: it is watched for the first of them alone.
+        start = inner_start if self._regions.overlapping(start, inner_start) else start
+        end = inner_end if self._regions.overlapping(inner_end, end) else end
         if not covers(looks.private(), start, end):
             return None
         try:
@@ -221,19 +188,12 @@ class PageRecord:
         except OSError:  # another user of userfaultfd, or too many mappings
             return None
         if len(self._regions) >= _MOST_REGIONS:
-            self._end(next(iter(self._regions.values())))
-        self._starts = []
-        region = self._regions[start] = _Region(start, end)
+            self._end(self._regions.oldest())
+        region = self._regions.add(start, end)
         looks.begun.append(region)
         return region
 
-    def _is_free(self, start: int, end: int) -> bool:
-        """Tell whether no region has one of these pages: neighbours on the heap share a page."""
-        starts = self._in_order()
-        at = bisect_left(starts, end)
-        return not at or self._regions[starts[at - 1]].end <= start
-
-    def _rest(self, region: _Region, written: Ranges, address: int, last: int) -> None:
+    def _rest(self, region: Region, written: Ranges, address: int, last: int) -> None:
         """End a region that was mostly written, and let the buffer rest; each time for longer."""
         if sum(high - low for low, high in written) <= _MOSTLY * (last - address):
             self._rests.pop((address, last), None)
@@ -245,13 +205,8 @@ class PageRecord:
         self._rests[address, last] = length, length
         self._end(region)
 
-    def _end(self, region: _Region) -> None:
-        region.is_over = True
-        if self._regions.get(region.start) is not region:
-            return
-        self._starts = []
-        del self._regions[region.start]
-        if self._linux is not None:
+    def _end(self, region: Region) -> None:
+        if self._regions.remove(region) and self._linux is not None:
             with suppress(OSError):  # the memory may be gone
                 self._linux.release(region.start, region.end)
 
@@ -268,7 +223,7 @@ class Round:
     def __init__(self, record: PageRecord) -> None:
         self.why_not = record.why_off or unseen_writer()
         self.is_sound = False
-        self.begun: list[_Region] = []
+        self.begun: list[Region] = []
         self._record = record
         self._private: Ranges | None = None
 
@@ -312,11 +267,6 @@ def _all_pages(address: int, last: int) -> tuple[int, int]:
 
 def _whole_pages(address: int, last: int) -> tuple[int, int]:
     return -(-address // PAGE) * PAGE, last // PAGE * PAGE
-
-
-def _short(ranges: Ranges) -> Ranges:
-    """Return the ranges in order, and the gaps between them too if there are too many."""
-    return joined(ranges, _NEAR if len(ranges) > _MOST_RANGES else 0)
 
 
 class _Process:

@@ -88,6 +88,14 @@ class Userfault:
             self.release(start, end)
             raise
 
+    def unprotect(self, start: int, end: int) -> None:
+        """Count pages as written before they are. Writing them then costs no page faults.
+
+        Raises:
+            OSError: Some of them are not protected by this record.
+        """
+        self._call(_UFFDIO_WRITEPROTECT, "3Q", start, end - start, 0)
+
     def release(self, start: int, end: int) -> None:
         """End the record of these pages."""
         self._call(_UFFDIO_UNREGISTER, "2Q", start, end - start)

@@ -20,7 +20,7 @@ _CHECK_STEP = 8 << 20
 
 
 class Mapper:
-    """Maps blobs, as many pieces as a process may have.
+    """Maps blobs, until the process has as many mappings as it may have.
 
     Args:
         store: The store, which may have files.

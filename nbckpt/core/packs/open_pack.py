@@ -107,7 +107,10 @@ class OpenPack:
             self._close()
 
     def end(self, *, may_inline: bool) -> None:
-        """Put what is left. If it is all and small, it goes into `inline` instead, if it may."""
+        """Put the blobs that are left.
+
+        With *may_inline*, they go into `inline` instead if they are small and no pack was put before.
+        """
         with self.lock:
             if may_inline and not self.packs and self._size <= INLINE_SIZE and self._pieces:
                 pack, body, pieces = self._shut()

@@ -92,12 +92,7 @@ class Reader:
         Raises:
             CorruptError: The sizes differ, a pack is missing or damaged, or a pack has no such blob.
         """
-        size = 0
-        for pack, first, count in content.runs:
-            sums = self._sums_of(pack)
-            if first + count >= len(sums):
-                raise _too_short(pack, len(sums) - 1)
-            size += sums[first + count] - sums[first]
+        size = sum(map(self.size, content.runs))
         if size != content.size:
             raise CorruptError(
                 f"the packs hold {size} bytes where the manifest names {content.size}"
@@ -106,9 +101,25 @@ class Reader:
             )
         return content.runs
 
+    def size(self, run: Run) -> int:
+        """Return the number of bytes of a run; a negative number if a blob is gone.
+
+        Raises:
+            CorruptError: The pack is missing or damaged, or has no such blob.
+        """
+        pack, first, count = run
+        sums = self._sums_of(pack)
+        if first + count >= len(sums):
+            raise _too_short(pack, len(sums) - 1)
+        return sums[first + count] - sums[first]
+
     def read(self, runs: Sequence[Run]) -> bytes:
         """Return the bytes of *runs*, checked."""
-        return self._settled(lambda: b"".join(self.chunks(runs)))
+        return b"".join(self.parts(runs))
+
+    def parts(self, runs: Sequence[Run]) -> list[Buffer]:
+        """Return the bytes of *runs* blob by blob, checked, without a copy of them together."""
+        return self._settled(lambda: [*self.chunks(runs)])
 
     def chunks(self, runs: Sequence[Run]) -> Iterator[Buffer]:
         """Yield the checked bytes of *runs* blob by blob. Neighbouring blobs are fetched together."""

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nbckpt.core import reducers
+from nbckpt.core.definitions import live_namespace
 from nbckpt.core.spans import NO_OVERLAPS, Overlaps, Span, address_of
 from nbckpt.core.values.classes import Classes
 from nbckpt.core.values.links import links_of
@@ -158,7 +159,7 @@ def load(
     Functions of a notebook read and write *namespace*, by default the namespace of the running program. Its
     classes come from *classes*, by default the live ones. Live classes are never changed.
     """
-    with reducers.live_namespace(namespace), paused_gc():
+    with live_namespace(namespace), paused_gc():
         return (classes or Classes()).load(record, buffers)
 
 

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from nbckpt.core.reducers import contents_of
+from nbckpt.core.definitions import contents_of
 from nbckpt.core.values.preview import type_name
 
 _MOST_TRIES = 2000

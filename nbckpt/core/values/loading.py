@@ -8,11 +8,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from nbckpt.core.definitions import live_namespace
 from nbckpt.core.manifest import Group, Manifest, Value
 from nbckpt.core.packs.pools import Pool
 from nbckpt.core.packs.reader import CHECKERS, Reader
 from nbckpt.core.packs.writer import Progress
-from nbckpt.core.reducers import live_namespace
 from nbckpt.core.values.classes import Classes
 from nbckpt.core.values.codec import load, paused_gc
 from nbckpt.core.values.placement import MissingDeviceError

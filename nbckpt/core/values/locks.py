@@ -1,8 +1,8 @@
-"""Locks: what threads wait on belongs to the process. A way to a point brings the very object back.
+"""Locks: objects that threads wait on. Going to a point brings back the very object, not a copy of it.
 
 A thread that waits on an event would wait for ever if the notebook's variable became another event. So while
-`%ckpt auto` is on, the record of such an object has a token, which leads to the live object. In another
-process, and to a load that is not a way to a point, a token means nothing. See docs/decisions/0106.
+`%ckpt auto` is on, the record of such an object has a token, which leads to the live object. A token means
+nothing in another process, or to a load that does not go to a point. See docs/decisions/0106.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class _Tokens:
 
 
 class Revival:
-    """The live objects that a way to a point found, and the flags that its events get."""
+    """The live objects that were found on the way to a point, and the new flags of its events."""
 
     def __init__(self) -> None:
         self.threads_run = others_run()
@@ -60,10 +60,10 @@ class Revival:
         self._found: set[int] = set()
 
     def find(self, token: str) -> Any:
-        """Return the live object with this token, if it can be used as it is; else None.
+        """Return the live object with this token, or None if there is none or a new one serves as well.
 
-        What a thread may hold or wait on is used as it is. If no thread runs, only an event is, which gets
-        its flag in `settle`, and a lock that is free.
+        While other threads run, each live object is used: a thread may hold it or wait on it. If none runs,
+        only a free lock is used, or an event, which gets its flag in `settle`.
         """
         lock = _tokens.find(token)
         if lock is None:

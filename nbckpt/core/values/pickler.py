@@ -15,6 +15,7 @@ from typing import Any
 from cloudpickle import Pickler as _CloudPickler
 
 from nbckpt.core import instances, reducers
+from nbckpt.core.definitions import contents_of
 from nbckpt.core.instances import reduce_arrow
 from nbckpt.core.reducers import reduce_dtype
 from nbckpt.core.spans import Overlaps, Span
@@ -105,7 +106,7 @@ class Pickler(_CloudPickler):  # type: ignore[misc]  # cloudpickle ships no type
 
     def _cell(self, cell: types.CellType) -> Any:
         """Make a cell. It is empty if a function has it, because the cell may contain that function."""
-        return types.CellType, () if id(cell) in self._filled_later else reducers.contents_of(cell)
+        return types.CellType, () if id(cell) in self._filled_later else contents_of(cell)
 
     def _class(self, kind: type) -> Any:
         reduced = super().reducer_override(kind)

@@ -7,13 +7,18 @@ import uuid
 from nbckpt.render.output import Output
 
 AGAIN = "Run this cell again for the buttons."
+SIMPLER = (  # see docs/decisions/0171
+    "If none come, this page cannot load the panel. Its server may lack anywidget, or its "
+    "Content-Security-Policy may forbid <code>blob:</code> scripts. Run <code>%env NBCKPT_PANEL=core</code> "
+    "and then this cell, for a panel that needs neither."
+)
 
 
 class Place:
     """A place in the page for one widget. It needs no widget yet: making one takes a while.
 
     Args:
-        line: What stands there while no widget does; nothing if it is empty.
+        line: The line that stands there while no widget does, which opens for more; nothing if it is empty.
 
     Attributes:
         name: Its name, which the widget knows too.
@@ -21,7 +26,8 @@ class Place:
 
     def __init__(self, line: str = AGAIN) -> None:
         self.name = uuid.uuid4().hex
-        self._line = f'<p style="margin:.2em 0;opacity:.75;">{line}</p>' if line else ""
+        more = f"<summary>{line}</summary>{SIMPLER}"
+        self._line = f'<details style="margin:.2em 0;opacity:.75;">{more}</details>' if line else ""
         self._output = Output()
 
     def show(self) -> None:

@@ -14,6 +14,7 @@ from nbckpt.trials.checkpoints.origin import lent
 from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.engine.guarded import SafeScheduler
 from nbckpt.trials.engine.run_settings import RunSettings
+from nbckpt.trials.engine.settling import missed
 from nbckpt.trials.engine.system import SystemSampler
 from nbckpt.trials.engine.takeover import take_over
 from nbckpt.trials.engine.verdict import DONE, GOES_ON, Verdict, following, settled, verdict_on
@@ -207,7 +208,7 @@ class Attempt:
 
     def _is_settled(self) -> bool:
         """Do what the scheduler decided, if a crash was faster. Return whether the trial does not start."""
-        decision, state = self._settings.scheduler.missed(self.trial, self._origin), self._state
+        decision, state = missed(self.scheduler, self.trial, self._origin), self._state
         if decision is None or self._origin is None:
             return False
         if state.checkpoint != self._origin.name:

@@ -41,16 +41,13 @@ class Experiment(Result):  # see docs/decisions/0019
     Its repr is its table; a notebook shows the table. One process at a time runs an experiment; any number
     of processes may look at it, and may track trials of the same experiment.
 
-    Attributes:
-        name: Its name, which is the name of its folder.
-        folder: The folder that holds it.
-        spec: Its specification.
-        notes: Problems outside the trials, one sentence each.
-
-    Example:
+    Examples:
         >>> trials = nbckpt.run(lambda config: {"y": config["x"] ** 2}, {"x": nbckpt.grid_search([2, 1, 3])})
-        >>> trials.wait(), trials.best("y", "min").config
-        (True, {'x': 1})
+        >>> trials.wait(), trials.best("y", "min").config, trials.trial("t0").metrics["y"]
+        (True, {'x': 1}, 4)
+        >>> trials.dataframe()["y"].tolist(), trials.plot("y").axes[0].get_ylabel()
+        ([4, 1, 9], 'y')
+        >>> table = trials.table(where="y > 1")
     """
 
     def __init__(self, folder: Path, spec: Spec) -> None:
@@ -98,7 +95,7 @@ class Experiment(Result):  # see docs/decisions/0019
 
     @property
     def name(self) -> str:
-        """The experiment's name."""
+        """Its name, which is the name of its folder."""
         return self.folder.name
 
     @property

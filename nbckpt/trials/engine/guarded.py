@@ -1,4 +1,4 @@
-"""Guarded: a search and a scheduler, without which the experiment goes on if they fail."""
+"""Guarded: a search and a scheduler that may fail. The experiment then goes on without them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from nbckpt.errors import StoreError
-from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.model.decision import Decision
 from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.model.trial import Status, Trial, is_held, rungs_of, state_of
@@ -139,24 +138,6 @@ class SafeScheduler(Guarded):
         """See `Scheduler`."""
         return self.source is not None and bool(self.source.takes_turns)
 
-    def missed(self, trial: Trial, saved: Record | None) -> Decision | None:
-        """Return what it decides on the last result of a trial, if a crash came before its decision.
-
-        None if a crash did not interrupt the trial, or if the trial restarts before that result: then the
-        result comes again. `settle` has let take effect what was decided.
-
-        Args:
-            trial: The trial, which is about to start.
-            saved: The checkpoint that it starts from.
-        """
-        state = state_of(trial)
-        is_next = saved is not None and saved.iteration == state.iteration > state.scheduling.at
-        was_interrupted = trial.id in self.interrupted
-        self.interrupted.discard(trial.id)
-        if not (was_interrupted and self.open and is_next):
-            return None
-        return self.reported(trial)
-
     def unsaved(self, trial: Trial, decision: Decision) -> Decision:
         """See `Scheduler.unsaved`."""
         note = _GOES_ON if self.takes_turns else _UNSAVED
@@ -187,11 +168,11 @@ class SafeScheduler(Guarded):
             self._call("resumed", trial)
 
     def hold(self, trial: Trial) -> None:
-        """Take in that a trial has been paused by the scheduler, and that nothing runs of it any longer."""
+        """Note that the scheduler has paused a trial, and that its worker has ended."""
         self.held[trial.id] = trial
 
     def promote(self, *, last: bool = False) -> Trial | None:
-        """Return the held trial that goes on next, which its journal says already; None if none does.
+        """Return the held trial that goes on next, or None. Its journal has the decision already.
 
         If its journal cannot be written, the returned trial has failed with the cause.
 

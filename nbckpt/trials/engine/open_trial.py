@@ -68,6 +68,16 @@ class OpenTrial(Result):
         logdir: Its folder.
         config: Its configuration.
         maker: The code that opened it.
+
+    Examples:
+        >>> run = nbckpt.track("baseline", lr=0.1)
+        >>> run.report(loss=0.5, checkpoint={"step": 1})
+        >>> run.update_config({"batch": 32})
+        >>> run.save({"step": 2}).to_dict()
+        {'step': 2}
+        >>> run.finish()
+        >>> run.trial.config
+        {'lr': 0.1, 'batch': 32}
     """
 
     def __init__(self, experiment: Experiment, runner: Runner, attempt: OpenAttempt, maker: Maker) -> None:

@@ -18,7 +18,7 @@ from nbckpt.trials.model.trial import Trial, state_of
 
 
 def take_over(recorder: TrialRecorder, own: CheckpointFolder) -> None:
-    """Do what the scheduler decided: copy the other trial's checkpoint in the place of the trial's newest.
+    """Replace the trial's newest checkpoint with a copy of the other trial's, as the scheduler decided.
 
     The copy has the counts of the trial. If the other checkpoint is gone or damaged, the trial goes on
     from its own, with its own configuration, and its journal says why.

@@ -111,9 +111,9 @@ class TrialSource(ExperimentFiles):
     # Other processes.
 
     def elsewhere(self, name: str = "") -> list[str]:
-        """Return what other processes run of a trial, or of all if there is no name.
+        """Return the names of the trials that other processes run: of all trials, or of the named one.
 
-        These are the names of trials; "" is an experiment that another process runs as a whole.
+        If another process runs the whole experiment, that is *name*, also if it is "".
         """
         if self.is_tracked:
             return [trial for trial in self.opened.elsewhere() if name in {"", trial}]

@@ -17,6 +17,7 @@ from nbckpt.trials.executors.base import (
 )
 from nbckpt.trials.executors.local import InlineExecutor, ThreadExecutor
 from nbckpt.trials.executors.others import open_other
+from nbckpt.trials.model.metrics import is_number
 
 __all__ = [
     "NAMES",
@@ -41,6 +42,9 @@ def open_executor(executor: str | Executor, resources: Mapping[str, float]) -> E
         UsageError: There is no such executor, a package that it needs is not installed, or it cannot
             provide the resources.
     """
+    for name, amount in resources.items():
+        if not is_number(amount):
+            raise UsageError(f"{amount!r} of {name} is not a number: write gpus=1, for example")
     opened = _open(executor, resources)
     if resources and not opened.reserves:
         raise UsageError(
@@ -70,7 +74,7 @@ def _open(executor: str | Executor, resources: Mapping[str, float]) -> Executor:
 
         return SlurmExecutor(**options)
     if name not in NAMES:
-        return open_other(name, options)
+        return open_other(name, options, NAMES)
     if words:
         raise UsageError(f"the executor {name} takes no options: leave out {' '.join(words)!r}")
     if executor == "process":

@@ -134,7 +134,7 @@ class UnstartedWorker(Worker):
 
 
 class Executor(ABC):
-    """Starts workers.
+    """Starts workers. Every correct executor passes the suite `nbckpt.testing.ExecutorTests`.
 
     Attributes:
         name: Its name for users.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -12,18 +12,22 @@ from nbckpt.trials.executors.base import Executor
 
 GROUP = "nbckpt.executors"
 """The group of entry points. Each names an executor, and refers to a class or a function that makes it."""
-_OURS = ("thread", "process", "ray", "slurm", "inline")
 
 
-def open_other(name: str, options: Mapping[str, Any]) -> Executor:
+def open_other(name: str, options: Mapping[str, Any], ours: Sequence[str]) -> Executor:
     """Return an executor that another package registered. Only that package is imported.
+
+    Args:
+        name: The executor's name.
+        options: Its options.
+        ours: The names of nbckpt's own executors.
 
     Raises:
         UsageError: There is no such executor, or it cannot be made.
     """
     registered = {point.name: point for point in entry_points(group=GROUP)}
     if name not in registered:
-        known = sorted({*_OURS, *registered}, key=[*_OURS, *sorted(registered)].index)
+        known = list(dict.fromkeys([*ours, *sorted(registered)]))
         raise UsageError(
             f"there is no executor {name!r}: there are {', '.join(known)}. {suggestion(name, known)}"
             "Pass an executor of your own as an object: nbckpt.run(…, executor=MyExecutor())"

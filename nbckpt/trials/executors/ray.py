@@ -27,6 +27,7 @@ from nbckpt.trials.executors.ray_cluster import connect, situation
 from nbckpt.trials.executors.transport import pack, result_of
 from nbckpt.trials.model.metrics import OnResult
 from nbckpt.trials.model.params import FILE as PARAMS
+from nbckpt.trials.model.trial import WAITS
 from nbckpt.trials.training.function import STOP_TIMEOUT_S
 
 _LOOK_S = 0.5
@@ -123,7 +124,7 @@ class RayWorker(Worker):
             if waits and not warned:
                 _log.warning("%s waits: %s", self._job.name, usage)
                 warned = True
-            if not self._job.waits(usage if waits else ""):
+            if not self._job.waits(f"{WAITS}the cluster: {usage}" if waits else ""):
                 return False
 
     def make(self, packed: bytes) -> None:

@@ -80,7 +80,7 @@ class Needs:
             )
 
     def most_at_once(self, most: int) -> int:
-        """Return for how many trials this machine has enough, at least 1 and at most *most*."""
+        """Return how many trials have enough here at the same time: at least 1, at most *most*."""
         fits = [most]
         if self.gpus:
             fits.append(len(gpus()) // self.gpus)
@@ -90,7 +90,7 @@ class Needs:
 
 
 class Reserved:
-    """What one trial has for itself until `release`.
+    """The GPUs and processors that one trial has for itself until `release`.
 
     Attributes:
         environment: The variables for the trial's process.
@@ -162,7 +162,7 @@ def processors() -> int:
 
 
 def _take(number: int) -> tuple[list[tuple[Gpu, BaseFileLock]], ExitStack | None, int]:
-    """Lock that many free GPUs. If there are fewer, lock none: no locks, and the number of free ones."""
+    """Lock this number of GPUs. If fewer are free, return no locks, and how many are free."""
     taken: list[tuple[Gpu, BaseFileLock]] = []
     if not number:
         return taken, ExitStack(), 0

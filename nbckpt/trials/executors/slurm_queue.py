@@ -15,8 +15,7 @@ from nbckpt.errors import UsageError
 from nbckpt.trials.executors.base import WorkerLostError
 from nbckpt.trials.executors.slurm_job import run_job
 
-WINDOW_S = 0.3
-"""How long the first of several trials waits for the others, which are submitted with it."""
+_WINDOW_S = 0.3
 _PERIOD_S = 10.0
 _ANSWER_S = 60.0
 GONE = "GONE"
@@ -28,10 +27,15 @@ ENDED = {"COMPLETED", "FAILED", "TIMEOUT", "CANCELLED", "PREEMPTED", "NODE_FAIL"
 
 
 class Submitter:
-    """Submits jobs: those that come within a short time with equal parameters are one array."""
+    """Submits jobs: those that come within a short time with equal parameters are one array.
 
-    def __init__(self, cluster: str) -> None:
-        self._cluster = cluster
+    Args:
+        cluster: See `SlurmExecutor`.
+        window_s: How long the first of several jobs waits for the others, in seconds.
+    """
+
+    def __init__(self, cluster: str, window_s: float = _WINDOW_S) -> None:
+        self._cluster, self._window_s = cluster, window_s
         self._changed = threading.Lock()
         self._waiting: dict[str, list[tuple[Path, Future[Any]]]] = {}
 
@@ -48,10 +52,12 @@ class Submitter:
             batch.append((mailbox, mine))
             leads = len(batch) == 1
         if leads:
-            threading.Event().wait(WINDOW_S)
-            with self._changed:
-                batch = self._waiting.pop(key)
-            self._submit(batch, logs, parameters)
+            try:
+                threading.Event().wait(self._window_s)
+            finally:  # also after an interrupt: the others wait for this
+                with self._changed:
+                    batch = self._waiting.pop(key)
+                self._submit(batch, logs, parameters)
         return mine.result()
 
     def _submit(
@@ -69,6 +75,9 @@ class Submitter:
         except Exception as error:  # noqa: BLE001  what submitit and sbatch raise
             reason = " ".join(str(error).split())
             _fail(batch, WorkerLostError(f"Slurm did not take the job: {reason}. See sinfo and squeue"))
+        except BaseException:
+            _fail(batch, WorkerLostError("the submission of the job was interrupted. Resume the trial"))
+            raise
         else:
             for (_, future), job in zip(batch, jobs, strict=True):
                 future.set_result(job)
@@ -129,10 +138,18 @@ class Queue:
     def _ask(self) -> None:
         command = ["squeue", "-h", "-r", "-t", "all", "-u", getpass.getuser(), "-o", "%i|%T|%r"]
         try:
-            answer = subprocess.run(command, capture_output=True, text=True, timeout=_ANSWER_S, check=True)
+            answer = subprocess.run(
+                command,
+                capture_output=True,
+                encoding="utf-8",
+                errors="replace",
+                timeout=_ANSWER_S,
+                check=True,
+            )
         except (OSError, subprocess.SubprocessError):  # the controller is busy: ask again later
             self._is_known, self._asked_at = False, time.monotonic()
             return
-        rows = [line.split("|") for line in answer.stdout.splitlines() if line.count("|") == 2]
+        # Administrators write the reasons of reservations: any text, also with a bar.
+        rows = [line.split("|", 2) for line in answer.stdout.splitlines() if line.count("|") >= 2]
         self._states = {name: (state, reason) for name, state, reason in rows}
         self._is_known, self._asked_at = True, time.monotonic()

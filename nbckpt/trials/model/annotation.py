@@ -34,7 +34,7 @@ class Annotation:
         tags: Short names, sorted.
         damage: Why the file could not be read; empty if it could.
 
-    Example:
+    Examples:
         >>> nbckpt.trials.Annotation("clean data", ("good",)).tags
         ('good',)
     """

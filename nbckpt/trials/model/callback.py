@@ -17,7 +17,7 @@ class Callback:
     trials. A callback that raises an exception is not called again. The trials continue, and the
     experiment's notes say so.
 
-    Example:
+    Examples:
         >>> class Steps(nbckpt.trials.Callback):
         ...     def on_trial_result(self, trial, result):
         ...         print(trial.id, result["loss"])

@@ -23,7 +23,7 @@ class Decision:
         checkpoint: For `exploit`, the name of its newest checkpoint.
         config: For `exploit`, the new configuration.
 
-    Example:
+    Examples:
         >>> nbckpt.trials.Decision("stop", "the loss grows").do
         'stop'
     """

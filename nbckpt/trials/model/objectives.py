@@ -43,8 +43,10 @@ def objectives_of(metric: str | Sequence[str], mode: str | Sequence[str]) -> dic
     Raises:
         UsageError: There are several metrics, and not one mode for each of them, or for all.
     """
-    metrics = [metric] if isinstance(metric, str) else list(metric)
-    modes = [mode] if isinstance(mode, str) else list(mode)
+    metrics, modes = (
+        list(given) if isinstance(given, Sequence) and not isinstance(given, str) else [given]
+        for given in (metric, mode)
+    )
     if not all(isinstance(word, str) for word in [*metrics, *modes]):
         raise UsageError(f"metric={metric!r}, mode={mode!r}: give texts, or lists of texts")
     if len(metrics) <= 1 and len(modes) <= 1:

@@ -22,7 +22,7 @@ class RetentionPolicy:
         metric: The metric that compares checkpoints; without a metric their age counts.
         mode: Whether `min` or `max` of the metric is best.
 
-    Example:
+    Examples:
         >>> best = nbckpt.trials.RetentionPolicy(3, "loss", "min")  # nbckpt.run(…, keep_checkpoints=best)
         >>> best.count
         3

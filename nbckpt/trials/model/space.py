@@ -153,7 +153,7 @@ def grid_search(values: Iterable[Any]) -> Grid:
     Raises:
         UsageError: There are no values.
 
-    Example:
+    Examples:
         >>> nbckpt.grid_search([0.1, 0.3])
         Grid(values=(0.1, 0.3))
     """
@@ -166,7 +166,7 @@ def choice(values: Sequence[Any]) -> Choice:
     Raises:
         UsageError: There are no values.
 
-    Example:
+    Examples:
         >>> nbckpt.choice(["adam", "sgd"]).draw(random.Random(1))
         'adam'
     """
@@ -179,7 +179,7 @@ def uniform(low: float, high: float) -> Uniform:
     Raises:
         UsageError: *low* is greater than *high*.
 
-    Example:
+    Examples:
         >>> 0 <= nbckpt.uniform(0, 1).draw(random.Random(1)) <= 1
         True
     """
@@ -192,7 +192,7 @@ def loguniform(low: float, high: float) -> Uniform:
     Raises:
         UsageError: *low* is greater than *high*, or not positive.
 
-    Example:
+    Examples:
         >>> 1e-5 <= nbckpt.loguniform(1e-5, 1e-1).draw(random.Random(1)) <= 1e-1
         True
     """
@@ -205,7 +205,7 @@ def randint(low: int, high: int) -> Integer:
     Raises:
         UsageError: There is no such number.
 
-    Example:
+    Examples:
         >>> nbckpt.randint(1, 10).draw(random.Random(1)) in range(1, 10)
         True
     """
@@ -218,7 +218,7 @@ def lograndint(low: int, high: int) -> Integer:
     Raises:
         UsageError: There is no such number, or *low* is not positive.
 
-    Example:
+    Examples:
         >>> nbckpt.lograndint(1, 1000).draw(random.Random(1)) in range(1, 1000)
         True
     """
@@ -247,7 +247,7 @@ def quniform(low: float, high: float, step: float) -> Rounded:
     Raises:
         UsageError: *low* is greater than *high*, *step* is not positive, or an end is not a multiple of it.
 
-    Example:
+    Examples:
         >>> nbckpt.quniform(0, 1, 0.25).draw(random.Random(1)) in {0, 0.25, 0.5, 0.75, 1}
         True
     """
@@ -283,7 +283,7 @@ def sample_from(function: Callable[[Drawing], Any]) -> SampleFrom:
     Raises:
         UsageError: *function* is not a function.
 
-    Example:
+    Examples:
         >>> space = {"width": 8, "depth": nbckpt.sample_from(lambda spec: spec.config.width // 2)}
         >>> trials = nbckpt.run(lambda config: {"size": config["depth"]}, space)
         >>> trials.wait(), trials.trials[0].config["depth"]

@@ -259,7 +259,7 @@ def read(folder: Path) -> Kept:
 
 
 def created_at(data: bytes, label: str) -> str:
-    """Return when the experiment was made whose file has these bytes.
+    """Return when an experiment was made, from the bytes of its file.
 
     Raises:
         FormatError: A newer nbckpt wrote it.

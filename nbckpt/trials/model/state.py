@@ -30,7 +30,7 @@ _MOST_LOADS = 1000
 class Status(enum.StrEnum):
     """The status of a trial, as pickles and code name it. `views/statuses.py` has the words for people.
 
-    Example:
+    Examples:
         >>> with nbckpt.track("baseline") as run:
         ...     run.report(loss=0.5)
         >>> run.trial.status is nbckpt.trials.Status.TERMINATED

@@ -41,11 +41,15 @@ class Trial(Rich):
         folder: The trial's folder.
         config: Its configuration.
 
-    Example:
+    Examples:
         >>> with nbckpt.track("baseline", lr=0.1) as run:
+        ...     print("it learns")
         ...     run.report(loss=0.5)
+        it learns
         >>> run.trial.status, run.trial.config, run.trial.metric("loss")
         (<Status.TERMINATED: 'TERMINATED'>, {'lr': 0.1}, [0.5])
+        >>> run.trial.newest("loss"), run.trial.log()
+        (0.5, ['it learns'])
     """
 
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:

@@ -41,7 +41,7 @@ class ASHA(Scheduler):
     Raises:
         UsageError: An argument is impossible.
 
-    Example:
+    Examples:
         >>> def train(config):
         ...     for step in range(9):
         ...         nbckpt.report(loss=config["lr"] / (step + 1), checkpoint={"step": step})

@@ -10,7 +10,7 @@ from typing import Any
 from nbckpt.errors import UsageError
 from nbckpt.trials.model.decision import Decision
 from nbckpt.trials.model.metrics import ITERATION, lookup
-from nbckpt.trials.model.trial import Trial
+from nbckpt.trials.model.trial import Status, Trial
 from nbckpt.trials.model.view import ExperimentView
 
 
@@ -110,6 +110,18 @@ class Scheduler(ABC):
         if value is None:
             return math.inf
         return value if self.mode == "min" else -value
+
+
+def lasting(trial: Trial) -> int:
+    """Return after how many results a trial goes on. Later ones come again, and are judged then."""
+    if trial.finished:
+        return trial.iteration
+    if trial.status == Status.PAUSED:
+        return trial.checkpoint_iteration
+    # A crash may have come before the journal had the newest checkpoint, from which the trial starts.
+    saved = max([trial.checkpoint_iteration, *(record.iteration for record in trial.checkpoints.records())])
+    # It may have come before the last result was judged, too: then the scheduler is asked again.
+    return saved - (saved == trial.iteration)
 
 
 def _finite(value: Any) -> float | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
+from nbckpt.core.environment import is_same
 from nbckpt.errors import UsageError
 from nbckpt.trials.model.metrics import is_number
 from nbckpt.trials.model.space import Choice, Domain, Grid, Integer, Rounded, SampleFrom, Uniform, round_to
@@ -54,15 +55,22 @@ def explored(
     """Return another value of a range: drawn again with a chance of *resample*, else near *value*.
 
     A number is multiplied by one of the *factors* and stays in its range. In a list, the value moves to a
-    neighbour, and may stay at an end. What is neither is drawn again.
+    neighbour, and may stay at an end. What is neither, or would become infinite, is drawn again.
     """
     if source.random() < resample:
         return _drawn(values, source)
     if isinstance(values, (Choice, Grid)):
         return _neighbour(value, values.values, source)
-    if not is_number(value) or not math.isfinite(value):
-        return _drawn(values, source)
-    return within(value, value * source.choice(list(factors)), values)
+    new = _multiplied(value, source.choice(list(factors)))
+    return _drawn(values, source) if new is None else within(value, new, values)
+
+
+def _multiplied(value: Any, factor: float) -> float | None:
+    """Return the product, or None if there is none that is finite."""
+    try:
+        return value * factor if is_number(value) and math.isfinite(value * factor) else None
+    except OverflowError:  # an integer that is too large for a float
+        return None
 
 
 def _drawn(values: Range, source: Random) -> Any:
@@ -70,7 +78,7 @@ def _drawn(values: Range, source: Random) -> Any:
 
 
 def _neighbour(value: Any, values: Sequence[Any], source: Random) -> Any:
-    at = next((at for at, other in enumerate(values) if other is value or other == value), None)
+    at = next((at for at, other in enumerate(values) if _is_value(other, value)), None)
     if at is None:
         return source.choice(values)
     return values[min(max(at + source.choice((-1, 1)), 0), len(values) - 1)]
@@ -93,3 +101,12 @@ def _step(old: float, new: float, step: float) -> Any:
     if near == round_to(old, step) and new != old:
         near = round_to(near + math.copysign(step, new - old), step)
     return near
+
+
+def _is_value(known: Any, value: Any) -> bool:
+    if known is value:
+        return True
+    try:
+        return bool(known == value)
+    except Exception:  # noqa: BLE001  arrays have no single answer
+        return is_same(known, value)

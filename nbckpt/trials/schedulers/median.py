@@ -12,9 +12,9 @@ from typing import Any
 from nbckpt.errors import UsageError
 from nbckpt.trials.model.decision import Decision
 from nbckpt.trials.model.metrics import ITERATION
-from nbckpt.trials.model.trial import Status, Trial
+from nbckpt.trials.model.trial import Trial
 from nbckpt.trials.model.view import ExperimentView
-from nbckpt.trials.schedulers.base import Scheduler
+from nbckpt.trials.schedulers.base import Scheduler, lasting
 
 _MOST_SKIPPED = 100
 """How many steps between two reports get the average of the earlier one. A report can claim any time."""
@@ -38,7 +38,7 @@ class MedianStopping(Scheduler):
     Raises:
         UsageError: An argument is impossible.
 
-    Example:
+    Examples:
         >>> def train(config):
         ...     for step in range(4):
         ...         nbckpt.report(loss=config["lr"])
@@ -70,9 +70,9 @@ class MedianStopping(Scheduler):
         """See `Scheduler.setup`. The journals tell all earlier reports that do not come again."""
         self._courses, self._averages = {}, {}
         for trial in experiment.trials:
-            lasting = _lasting(trial)
+            most = lasting(trial)
             for metrics in trial.results:
-                if metrics[ITERATION] <= lasting:
+                if metrics[ITERATION] <= most:
                     self._take_in(trial.id, metrics)
 
     def reported(self, trial: Trial) -> Decision | None:
@@ -139,16 +139,6 @@ class _Course:
     def average(self) -> float:
         """The average so far; infinite if there was no number."""
         return self.total / self.count if self.count else math.inf
-
-
-def _lasting(trial: Trial) -> int:
-    """Return after how many results a trial goes on. Later ones come again, and are judged then."""
-    if trial.finished:
-        return trial.iteration
-    saved = trial.checkpoint_iteration
-    # A crash may have come before the last result was judged: then the scheduler is asked again.
-    is_last_asked_again = trial.status != Status.PAUSED and saved == trial.iteration
-    return saved - is_last_asked_again
 
 
 def _median(values: Sequence[float]) -> float:

@@ -19,6 +19,7 @@ from nbckpt.trials.model.trial import Trial, rungs_of, state_of
 from nbckpt.trials.model.view import ExperimentView
 from nbckpt.trials.schedulers.base import Scheduler
 from nbckpt.trials.schedulers.explore import Range, explored, range_of
+from nbckpt.trials.schedulers.rungs import number_of
 
 
 class PBT(Scheduler):
@@ -48,7 +49,7 @@ class PBT(Scheduler):
     Raises:
         UsageError: An argument is impossible.
 
-    Example:
+    Examples:
         >>> def train(config):
         ...     checkpoint = nbckpt.get_checkpoint()  # of another trial, after an exploit
         ...     for step in range(checkpoint.to_dict()["step"] + 1 if checkpoint else 0, 4):
@@ -140,7 +141,7 @@ class PBT(Scheduler):
 
     def next_trial(self, held: Mapping[str, Trial]) -> tuple[Trial, Decision] | None:
         """See `Scheduler.next_trial`. The trial of the earliest generation comes first."""
-        trial = min(held.values(), key=lambda trial: (rungs_of(trial), _number(trial.id)))
+        trial = min(held.values(), key=lambda trial: (rungs_of(trial), number_of(trial.id)))
         return trial, self._going_on(trial)
 
     def last_trial(self, held: Mapping[str, Trial]) -> tuple[Trial, Decision] | None:
@@ -195,7 +196,7 @@ class PBT(Scheduler):
 
     def _ends(self) -> tuple[Sequence[str], Sequence[str]]:
         """Return the worst and the best of the population. A trial without a number is not among the best."""
-        ordered = sorted(self._population, key=lambda name: (self._population[name].badness, _number(name)))
+        ordered = sorted(self._population, key=lambda name: (self._population[name].badness, number_of(name)))
         many = min(math.ceil(len(ordered) * self.quantile), len(ordered) // 2)
         best = [name for name in ordered[:many] if self._population[name].badness < math.inf]
         return ordered[len(ordered) - many :], best
@@ -225,7 +226,3 @@ def _can_give(trial: Trial) -> bool:
 
 def _path(key: str) -> Keys:
     return tuple(key.split("/"))
-
-
-def _number(trial: str) -> int:
-    return int(trial.removeprefix("t") or 0)

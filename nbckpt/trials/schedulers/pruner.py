@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import copy
+from typing import Any
 
 from nbckpt.trials.model import optuna
 from nbckpt.trials.model.decision import Decision
 from nbckpt.trials.model.metrics import ITERATION
-from nbckpt.trials.model.trial import Status, Trial
+from nbckpt.trials.model.trial import Status, Trial, state_of
 from nbckpt.trials.model.view import ExperimentView
-from nbckpt.trials.schedulers.base import Scheduler
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from optuna import Study
-    from optuna import Trial as Asked
-    from optuna.trial import TrialState
+from nbckpt.trials.schedulers.base import Scheduler, lasting
+from nbckpt.trials.schedulers.pruned_study import PrunedStudy
+from nbckpt.trials.schedulers.rungs import number_of
 
 
 class OptunaPruner(Scheduler):
     """Stops trials as a pruner of Optuna says: `OptunaPruner("hyperband", min_resource=3)`.
 
     The pruner compares whole steps of *time_attr*. When the experiment resumes, in this kernel or in another,
-    it learns of all earlier reports from the journals.
+    it learns of all earlier reports and rungs from the journals. So it decides as it would without a restart.
 
     Args:
         name: The name of a class of `optuna.pruners`, as `HyperbandPruner`, or `hyperband` for short.
@@ -42,68 +38,51 @@ class OptunaPruner(Scheduler):
         super().__init__(metric, mode, time_attr)
         self.name, self.options = name, options
         self._label = type(optuna.make("Pruner", name, options)).__name__
-        self._study: Study | None = None
-        self._asked: dict[str, Asked] = {}
-        self._step: dict[str, int] = {}
+        self._study: PrunedStudy | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle the arguments only. `setup` comes before everything else."""
+        return vars(self) | {"_study": None}
 
     def setup(self, experiment: ExperimentView) -> None:
-        """See `Scheduler.setup`."""
-        self._study = optuna.new_study([self.mode], pruner=optuna.make("Pruner", self.name, self.options))
-        self._asked, self._step = {}, {}
-        for trial in experiment.trials:
-            if trial.finished:
-                self._add(trial)
-            else:
-                for metrics in trial.results:
-                    self._take_in(trial.id, metrics)
+        """See `Scheduler.setup`. The same seed gives the same brackets: see docs/decisions/0151."""
+        seed, options = str(experiment.spec.seed), copy.deepcopy(self.options)
+        self._study = study = PrunedStudy(self.mode, seed, self.name, options)
+        trials = sorted(experiment.trials, key=lambda trial: number_of(trial.id))
+        for trial in trials:
+            study.add(number_of(trial.id), self._values(trial), state_of(trial).scheduling.rungs)
+        for trial in sorted(trials, key=lambda trial: trial.ended_at or 0.0):
+            self.ended(trial)
 
     def reported(self, trial: Trial) -> Decision | None:
-        """See `Scheduler.reported`."""
-        if not (self._take_in(trial.id, trial.metrics) and self._asked[trial.id].should_prune()):
+        """See `Scheduler.reported`. Each rung is a decision, so that a restart finds it in the journal."""
+        assert self._study is not None  # `setup` came first
+        study, number = self._study, number_of(trial.id)
+        value, step = self.value(trial.metrics), int(self.trained(trial.metrics))
+        if value is None or not study.report(number, step, value):
             return None
-        step = self._step[trial.id]
-        return Decision("stop", f"pruned by Optuna's {self._label} at {self.time_attr} {step}")
+        former, is_pruned = study.rungs(number), study.is_pruned(number)
+        rungs = study.rungs(number)
+        rung = rungs - 1 if rungs > former else None
+        if is_pruned:
+            reason = f"pruned by Optuna's {self._label} at {self.time_attr} {step}"
+            return Decision("stop", reason, rung, value)
+        if rung is None:
+            return None
+        return Decision("continue", f"rung {rung} of Optuna's {self._label}: it goes on", rung, value)
 
     def ended(self, trial: Trial) -> None:
         """See `Scheduler.ended`."""
-        asked = self._asked.pop(trial.id, None)
-        if asked is not None and self._study is not None:
-            state, value = self._outcome(trial)
-            self._study.tell(asked, value, state)
-
-    def _outcome(self, trial: Trial) -> tuple[TrialState, float | None]:
-        """Return the state and the value with which the study learns of a trial's end."""
-        from optuna.trial import TrialState
-
         value = self.value(trial.metrics)
-        if trial.stopped_early:
-            return TrialState.PRUNED, None
-        if trial.status == Status.TERMINATED and value is not None:
-            return TrialState.COMPLETE, value
-        return TrialState.FAIL, None
+        if trial.status == Status.TERMINATED and not trial.stopped_early and value is not None:
+            assert self._study is not None  # `setup` came first
+            self._study.complete(number_of(trial.id), value)
 
-    def _add(self, trial: Trial) -> None:
-        """Tell the study of an ended trial in one step, which takes a fifth of the time of its reports."""
-        from optuna.trial import create_trial
-
-        assert self._study is not None  # `setup` made it
-        last, values = -1, dict[int, float]()
+    def _values(self, trial: Trial) -> dict[int, float]:
+        """Return what a trial reported first for each step, of the results that do not come again."""
+        last, most, values = -1, lasting(trial), dict[int, float]()
         for metrics in trial.results:
             value, step = self.value(metrics), int(self.trained(metrics))
-            if value is not None and step > last:
+            if metrics[ITERATION] <= most and value is not None and step > last:
                 last, values[step] = step, value
-        if values:
-            state, value = self._outcome(trial)
-            self._study.add_trial(create_trial(state=state, value=value, intermediate_values=values))
-
-    def _take_in(self, trial: str, metrics: Mapping[str, Any]) -> bool:
-        """Report to the study. Return whether it is a new step with a number."""
-        assert self._study is not None  # `setup` came first
-        value, step = self.value(metrics), int(self.trained(metrics))
-        if value is None or step <= self._step.get(trial, -1):
-            return False
-        if trial not in self._asked:
-            self._asked[trial] = self._study.ask()
-        self._asked[trial].report(value, step)
-        self._step[trial] = step
-        return True
+        return values

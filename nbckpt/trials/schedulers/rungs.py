@@ -32,7 +32,7 @@ class Rung:
     def add(self, trial: str, badness: float) -> None:
         """Take in how bad a trial was here. The first value counts: a repetition changes nothing."""
         if trial not in self._of:
-            entry = self._of[trial] = badness, int(trial.removeprefix("t") or 0), trial
+            entry = self._of[trial] = badness, number_of(trial), trial
             insort(self._entries, entry)
             insort(self._waiting, entry)
 
@@ -69,3 +69,8 @@ class Rung:
             if entry[0] == math.inf or self.rank(entry[2]) > self.places:
                 return
             yield entry[2]
+
+
+def number_of(trial: str) -> int:
+    """Return the number in the name of a trial, such as 3 for t3."""
+    return int(trial.removeprefix("t") or 0)

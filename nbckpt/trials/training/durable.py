@@ -199,7 +199,7 @@ def durable(
         UsageError: The syncer does not support the URL. Or *trainable* is neither a function nor a Trainable
             class, or the function takes other arguments than a trial's.
 
-    Example:
+    Examples:
         >>> def train(config):
         ...     nbckpt.report(loss=0.5, checkpoint={"step": 0})
         >>> nbckpt.run(nbckpt.trials.durable(train, Path("kept").absolute().as_uri())).wait()

@@ -216,7 +216,7 @@ def wrap_function(
     Raises:
         UsageError: The function takes other arguments; the message names them.
 
-    Example:
+    Examples:
         >>> Train = nbckpt.trials.wrap_function(lambda config: {"loss": config["lr"]})
         >>> nbckpt.run(Train, {"lr": 0.1}).wait()
         True

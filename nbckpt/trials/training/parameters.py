@@ -21,7 +21,7 @@ def with_parameters(trainable: Any, /, **parameters: Any) -> Any:
         UsageError: *trainable* has no parameter of this name, cannot be called, or does not tell what it
             takes.
 
-    Example:
+    Examples:
         >>> def train(config, data):
         ...     nbckpt.report(rows=len(data))
         >>> trials = nbckpt.run(nbckpt.trials.with_parameters(train, data=[1, 2, 3]))

@@ -40,7 +40,7 @@ class StopTrial(SystemExit):  # see docs/decisions/0017
     `RuntimeError` inside generators and coroutines. It is a `SystemExit`, so a thread of the function that
     meets it ends silently. A function that raises `StopIteration` itself ends normally.
 
-    Example:
+    Examples:
         >>> def train(config):
         ...     try:
         ...         for step in range(3):
@@ -150,7 +150,7 @@ def report(
         NotFoundError: There is no such folder.
         CodecError: The dict cannot be pickled.
 
-    Example:
+    Examples:
         >>> with nbckpt.track("baseline", lr=0.1) as run:
         ...     for step in range(3):
         ...         nbckpt.report(loss=0.5 / (step + 1), checkpoint={"step": step})
@@ -181,7 +181,7 @@ def get_checkpoint() -> Checkpoint | None:
 
     Outside a trial, return None and log that.
 
-    Example:
+    Examples:
         >>> def train(config):
         ...     checkpoint = nbckpt.get_checkpoint()
         ...     start = checkpoint.to_dict()["step"] + 1 if checkpoint else 0
@@ -219,7 +219,7 @@ def get_context() -> TrialContext:
 
     Outside a trial, return one without a name, in the working folder, and log that.
 
-    Example:
+    Examples:
         >>> with nbckpt.track("baseline"):
         ...     nbckpt.get_context().id
         't0'
@@ -237,7 +237,7 @@ def should_checkpoint() -> bool:
     It stays true until the next report, which should carry the checkpoint. Outside a trial it is always
     False. On Ray it becomes true with the first report after the request.
 
-    Example:
+    Examples:
         >>> def train(config):
         ...     for step in range(3):
         ...         checkpoint = {"step": step} if nbckpt.should_checkpoint() else None

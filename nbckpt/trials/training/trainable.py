@@ -38,7 +38,7 @@ class Trainable:
         trial_name: The trial's full name, for people.
         trial_id: Its short name in its experiment.
 
-    Example:
+    Examples:
         >>> class Steps(nbckpt.trials.Trainable):
         ...     def setup(self, config):
         ...         self.count = 0

@@ -1,4 +1,4 @@
-"""In what trials differ: their parameters, metrics, curves and origins; comparison.py shows it."""
+"""Differences: parameters, metrics, curves and origins in which trials differ; comparison.py shows them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOST_DRAWN = 3
 
 @dataclass(frozen=True)
 class _Selection:
-    """Some trials, as something to draw."""
+    """Some trials, as the plots know them."""
 
     name: str
     spec: Spec

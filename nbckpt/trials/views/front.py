@@ -84,7 +84,7 @@ def best_trial(experiment: ExperimentView, metric: str, mode: str, scope: Scope)
 
 
 def no_single_best(name: str, objectives: Sequence[Objective]) -> UsageError:
-    """Return the error for a best trial where several objectives say what is best."""
+    """Return the error of a request for one best trial, if there are several objectives."""
     return UsageError(
         f"{name!r} has several objectives, {listed(objectives)}, so no trial is the best in all. Show the "
         f"Pareto front: %ckpt trials {name} --pareto. The best in one: %ckpt best {name} "

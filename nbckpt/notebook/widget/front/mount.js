@@ -16,7 +16,7 @@ export function mount({ model, part }) {
   /** @type {ReturnType<typeof setTimeout> | 0} */
   let due = 0;
   const hide = document.createElement("style");
-  hide.textContent = `[data-nbckpt-copy="${model.get("place")}"], ${at} > p { display: none }`;
+  hide.textContent = `[data-nbckpt-copy="${model.get("place")}"], ${at} > details { display: none }`;
 
   /**
    * Wait until the kernel answers. Some answer nothing while a cell runs: then what stands in the page is worth more.

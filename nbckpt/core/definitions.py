@@ -1,0 +1,49 @@
+"""Definitions: functions and classes of the notebook, as against those of libraries, and their namespace."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+_namespace: ContextVar[dict[str, Any] | None] = ContextVar("nbckpt_namespace", default=None)
+
+
+@contextmanager
+def live_namespace(namespace: dict[str, Any] | None) -> Iterator[None]:
+    """Run the block so that notebook functions loaded in it read and write *namespace*."""
+    token = _namespace.set(namespace)
+    try:
+        yield
+    finally:
+        _namespace.reset(token)
+
+
+def current_namespace() -> dict[str, Any]:
+    """Return the namespace that notebook functions loaded now read and write."""
+    namespace = _namespace.get()
+    return main_namespace() if namespace is None else namespace
+
+
+def main_namespace() -> dict[str, Any]:
+    """Return the namespace of the running program or notebook."""
+    return vars(sys.modules["__main__"])
+
+
+def found_by_name(definition: Any) -> bool:
+    """Tell whether a function or class can be found in a library under its own name."""
+    named: Any = sys.modules.get(getattr(definition, "__module__", None) or "")
+    for part in definition.__qualname__.split("."):
+        named = getattr(named, part, None)
+    return named is definition and definition.__module__ != "__main__"
+
+
+def contents_of(cell: types.CellType) -> tuple[Any, ...]:
+    """Return the content of a function's cell as a tuple of one, or an empty tuple for an empty cell."""
+    try:
+        return (cell.cell_contents,)
+    except ValueError:
+        return ()

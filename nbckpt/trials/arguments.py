@@ -1,0 +1,88 @@
+"""The arguments of `run` and `track`: they are checked before anything is made."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from nbckpt.errors import UsageError
+from nbckpt.trials.engine.system import check_installed
+from nbckpt.trials.engine.upload import SyncerCallback
+from nbckpt.trials.executors import Executor, open_executor
+from nbckpt.trials.model.callback import Callback
+from nbckpt.trials.model.points import values_of
+from nbckpt.trials.model.spec import Spec
+from nbckpt.trials.schedulers import Scheduler
+from nbckpt.trials.search.base import Search
+from nbckpt.trials.search.sampler import open_search
+from nbckpt.trials.training.function import trainable_class
+
+if TYPE_CHECKING:
+    from optuna import Study
+
+
+def resources_of(
+    gpus: float | None, cpus: float | None, named: Mapping[str, float] | None
+) -> dict[str, float]:
+    """Return the resources of each trial by Ray's names.
+
+    Raises:
+        UsageError: A resource is given twice.
+    """
+    given = {name: amount for name, amount in (("GPU", gpus), ("CPU", cpus)) if amount is not None}
+    for name in given.keys() & (named or {}).keys():
+        raise UsageError(f"{name.lower()}s and {name!r} in resources_per_trial mean the same: leave one out")
+    return given | dict(named or {})
+
+
+def checked_callbacks(given: Any) -> tuple[Callback, ...]:
+    """Return a user's callbacks, after a check that each is a `Callback`."""
+    listed = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
+    for callback in listed:
+        if not isinstance(callback, Callback):
+            raise UsageError(
+                f"{callback!r} is not a callback: give a list of objects whose classes subclass "
+                "nbckpt.trials.Callback, for example nbckpt.integrations.mlflow.MLflowCallback()"
+            )
+    return listed
+
+
+def own_scheduler(scheduler: Any) -> Scheduler | None:
+    """Return a copy of a user's scheduler, after a check that it is one. Each experiment has its own."""
+    if scheduler is None or isinstance(scheduler, Scheduler):
+        return copy.deepcopy(scheduler)
+    raise UsageError(
+        f"scheduler={scheduler!r} is not a scheduler: give nbckpt.trials.ASHA(max_t=100), or an object whose "
+        "class subclasses nbckpt.trials.Scheduler"
+    )
+
+
+def checked_search(
+    spec: Spec, executor: str | Executor, search: str | Search | Study | None
+) -> Search | None:
+    """Return the search of `run`, after a check of all other arguments.
+
+    Raises:
+        UsageError: An argument is wrong.
+    """
+    check_keeping(spec)
+    trainable_class(spec.trainable)
+    open_executor(executor, spec.resources)
+    for point in spec.points:
+        values_of(point, spec.config)
+    if isinstance(spec.scheduler, Scheduler):
+        spec.scheduler.check(spec.config)
+    return open_search(search, spec)
+
+
+def check_keeping(spec: Spec) -> None:
+    """Refuse a sync or a measurement of the machine that cannot be done.
+
+    Raises:
+        UsageError: The sync's settings are wrong, or a package for the measurement is not installed.
+    """
+    if spec.sync is not None:
+        SyncerCallback(config=spec.sync)
+    if spec.system_metrics:
+        check_installed()
