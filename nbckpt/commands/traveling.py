@@ -13,7 +13,7 @@ from nbckpt.core.environment import NAMES
 from nbckpt.core.references import SHORT
 from nbckpt.errors import UsageError
 from nbckpt.render import Cell, Column, Hint, Page, Result, Table, age, count, short, size
-from nbckpt.timeline.auto import Auto
+from nbckpt.timeline.auto import Auto, FailedCell
 from nbckpt.timeline.points import Point, Points
 from nbckpt.timeline.retention import Limits
 
@@ -106,12 +106,14 @@ class History(Result):
         here: The id of the point that the variables equal; empty if it is not known.
         others: The number of points of other notebooks that were read.
         older: The number of older points in the store, which were not read.
+        failed: The cells that failed in the present state and changed nothing, oldest first.
     """
 
     points: tuple[Point, ...]
     here: str
     others: int = 0
     older: int = 0
+    failed: tuple[FailedCell, ...] = ()
 
     def page(self) -> Page:
         """See `Result.page`."""
@@ -146,7 +148,14 @@ class History(Result):
         every = (Hint("Show all", "%ckpt history -n 0"),) if self.older else ()
         ways = Hint("Step back", "%ckpt undo"), Hint("Go to a point", "%ckpt checkout POINT")
         table = Table("points, newest first", columns, rows, here)
-        return Page("Points" + more, (table,), hints=(*ways, *elsewhere, *every))
+        hints = (*ways, *elsewhere, *every)
+        return Page("Points" + more, (table,), _failures(self.failed), hints=hints)
+
+
+def _failures(cells: tuple[FailedCell, ...]) -> tuple[str, ...]:
+    """Return a sentence about the cells that failed and have no point."""
+    names = [f"[{failed.cell}] with {failed.error}" for failed in cells]
+    return (f"Stopped since the present point, and changed nothing: {', '.join(names)}.",) if names else ()
 
 
 def _cell(point: Point) -> Cell:
@@ -193,7 +202,8 @@ def history(session: Session, *, most: Number = 50) -> History:
     here = timeline.here.manifest.id if timeline is not None and timeline.here else ""
     notebook = timeline.notebook if timeline is not None else None
     newest = Points(session.tracker.history).newest(notebook, most, here)
-    return History(newest.points, here, newest.others, newest.older)
+    failed = session.points.failed_cells() if session.points is not None else ()
+    return History(newest.points, here, newest.others, newest.older, failed)
 
 
 def _points(session: Session, command: str) -> Auto:

@@ -18,7 +18,7 @@ from nbckpt.cells.analysis import Touched
 from nbckpt.core import environment
 from nbckpt.core.gc import collect
 from nbckpt.core.history import History, VanishedError
-from nbckpt.core.manifest import Manifest
+from nbckpt.core.manifest import Manifest, now
 from nbckpt.core.packs.pools import others_run, starts
 from nbckpt.core.trash import discard
 from nbckpt.core.values.locks import give_tokens
@@ -31,9 +31,27 @@ from nbckpt.timeline.timeline import Timeline
 _WINDOW_S = 60.0
 _ALWAYS_S = 0.02
 _NO_NAMES = Touched(frozenset())
+_MOST_FAILED = 20
 _AT_END_S, _AT_MOST_S = 2.0, 30.0
 _COLLECTED = 64 << 20
 """After the removal of points that added this many bytes, gc runs in the background."""
+
+
+@dataclass(frozen=True)
+class FailedCell:
+    """A cell that an exception ended, and that no point holds.
+
+    Attributes:
+        cell: Its number in the kernel, or None.
+        source: Its code.
+        error: The name of the exception.
+        ended_at: When it ended, in UTC.
+    """
+
+    cell: int | None
+    source: str
+    error: str
+    ended_at: str
 
 
 @dataclass
@@ -93,6 +111,7 @@ class Auto:
         self._told = ""
         self._given = 0
         self._last: Mapping[str, Any] = {}
+        self._failed: deque[tuple[str, FailedCell]] = deque(maxlen=_MOST_FAILED)
         self._is_running = False
         self._rescue = Rescue(self._save_the_rest, lambda: self.timeline.is_busy)
 
@@ -108,6 +127,7 @@ class Auto:
     def turn_off(self) -> None:
         """Make no more points. Those that were made stay, and so does the one in the background."""
         self.limits = None
+        self._failed.clear()
         give_tokens(are_given=False)
         self._rescue.end()
         self.wait()
@@ -178,6 +198,15 @@ class Auto:
             self.timeline.rescue({})
             self._is_running, self.missed = False, 0
 
+    def failed_cells(self) -> tuple[FailedCell, ...]:
+        """Return the cells that failed in the present state and changed nothing, oldest first.
+
+        It is empty while nobody knows whether the last cells changed something: their point is being written,
+        or the next one takes their changes. See docs/decisions/0141.
+        """
+        here, is_open = self.timeline.last, bool(self.missed) or self.timeline.is_writing
+        return () if is_open else tuple(cell for at, cell in self._failed if at == here)
+
     def trouble(self) -> str:
         """Return once why the last point in the background was not made; else an empty string."""
         error = self.timeline.trouble
@@ -219,6 +248,7 @@ class Auto:
             self.wait()
             self.timeline.note(origin, touched)
             self._last = origin
+            self._note_failure(origin)
             self.missed += 1
             if self._spent.allows(self.limits.budget, self._clock()):
                 self._begin_point(self.limits, origin)
@@ -226,6 +256,13 @@ class Auto:
             self._spent.spend(self._clock() - began + self._waited)
             self._waited = 0.0
             self._rescue.point_is_made()
+
+    def _note_failure(self, origin: Mapping[str, Any]) -> None:
+        """Note a cell that failed, with the state in which it ran. A point of the cell is another state."""
+        cell = origin.get("cell", {})
+        if error := cell.get("error"):
+            failed = FailedCell(cell.get("count"), str(cell.get("source", "")), error, now())
+            self._failed.append((self.timeline.last, failed))
 
     def _name(self, touched: Touched) -> None:
         """Note what the code of a cell names, if that tells its changes from others. See decision 0106."""

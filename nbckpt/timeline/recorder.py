@@ -299,6 +299,12 @@ class Recorder:
             return pending.made.id
         return here.manifest.id if here is not None else ""
 
+    @property
+    def is_writing(self) -> bool:
+        """Whether a point is being written in the background."""
+        pending = self._pending
+        return pending is not None and pending.made is None and pending.error is None
+
     def rescue(self, origin: Mapping[str, Any]) -> None:
         """Make a point while there may be little time: first one of the variables without large memory.
 

@@ -7,6 +7,7 @@
 const STEPS = 100;
 const FAILED = [7, 19, 33, 41, 50];
 const RUNNING = { 57: 29, 58: 26, 59: 12 };
+const RUNGS = [9, 27, 81];
 const OPTIMIZERS = ["adam", "adamw", "rmsprop", "sgd"];
 const KNOWN = {
   52: { lr: 0.0129, width: 256, depth: 1, optimizer: "rmsprop", loss: 0.1601717426998817 },
@@ -50,7 +51,7 @@ function one(n, settings, end, next) {
     id: `t${n}`, n, status: status(n), why: "", settings, metrics: { loss: last, accuracy: 1 - last / 2.35 }, best: { loss: Math.min(...y) },
     step: steps, of: STEPS, left_s: RUNNING[n] ? (STEPS - steps) * 2 : null, saved: Math.floor(steps / 20) * 20, unsaved: steps % 20,
     error: failed ? (n === 19 ? "CUDA out of memory" : `RuntimeError: diverged`) : "", note: n === 2 ? "smaller, nearly as good" : "", tags: [],
-    started: Date.now() / 1000 - 900 + n, seconds: steps * 1.9 + n / 7, rung: 0,
+    started: Date.now() / 1000 - 900 + n, seconds: steps * 1.9 + n / 7,
   };
   return { row, x, seconds: x.map((step) => step * (1.5 + (n % 4) / 5)), y, accuracy: y.map((value) => 1 - value / 2.35) };
 }
@@ -77,9 +78,10 @@ function head(all, metric) {
 
 /**
  * Make a model as a widget of the page has it.
- * @param {{ count?: number, form?: string, parts?: string[], empty?: boolean, silent?: boolean, traits?: object }} options
+ * @param {{ count?: number, form?: string, parts?: string[], empty?: boolean, silent?: boolean, traits?: object, objectives?: string[], compared?: string }} options
+ *   `objectives`: such as `loss min`; `compared`: "rungs" or "generations"
  */
-export function fake({ count = 60, form = "panel", parts = [], empty = false, silent = false, traits = {} } = {}) {
+export function fake({ count = 60, form = "panel", parts = [], empty = false, silent = false, traits = {}, objectives = [], compared = "" } = {}) {
   const heard = new Map();
   const values = { form, parts: Object.fromEntries(parts.map((name) => [name, "1"])), sort: {}, filter: {}, chosen: {}, pane: "", place: "x", ...traits };
   const all = empty ? [] : trials(count);
@@ -88,10 +90,12 @@ export function fake({ count = 60, form = "panel", parts = [], empty = false, si
   function emit(message, buffers = []) {
     for (const handler of heard.get("msg:custom") ?? []) handler(structuredClone(message), buffers);
   }
+  const more = { compared, objectives: objectives.map((each) => each.split(" ")).map(([metric, mode]) => ({ metric, mode })) };
+  const marks = (shown) => (compared ? Object.fromEntries(shown.map((trial) => [trial.row.id, RUNGS.filter((step) => step <= trial.row.step)])) : {});
   function full(metric) {
     if (empty) return emit({ kind: "trials", experiment: "", experiments: [], metric: "", mode: "min", metrics: [], settings: [], same: {}, summary: {}, total: 0, from: 0, rows: [], reset: true });
     for (let from = 0; from < all.length; from += 500)
-      emit({ ...head(all, metric), from, rows: all.slice(from, from + 500).map((trial) => trial.row), reset: from === 0 });
+      emit({ ...head(all, metric), ...more, from, rows: all.slice(from, from + 500).map((trial) => trial.row), reset: from === 0 });
     lines(metric);
   }
   function lines(metric) {
@@ -101,7 +105,7 @@ export function fake({ count = 60, form = "panel", parts = [], empty = false, si
     const sparks = shown.map((trial) => sparkOf(trial[y]));
     const whole = new Float32Array(sparks.flatMap((spark) => [...spark]));
     emit({ kind: "sparks", experiment: "tune", metric, ids, lengths: sparks.map((spark) => spark.length) }, [new DataView(whole.buffer)]);
-    emit({ kind: "points", experiment: "tune", metric, ids, lengths: shown.map((trial) => trial.y.length), reset: true }, [joined(shown, "x"), joined(shown, "seconds"), joined(shown, y)]);
+    emit({ kind: "points", experiment: "tune", metric, ids, lengths: shown.map((trial) => trial.y.length), marks: marks(shown), reset: true }, [joined(shown, "x"), joined(shown, "seconds"), joined(shown, y)]);
   }
   /** Let running trials go on by a step. */
   kernel.step = () => {
@@ -115,8 +119,8 @@ export function fake({ count = 60, form = "panel", parts = [], empty = false, si
       trial.row.metrics = { ...trial.row.metrics, loss: trial.y.at(-1) };
     }
     const ids = running.map((trial) => trial.row.id);
-    emit({ ...head(all, "loss"), from: 0, rows: running.map((trial) => trial.row), reset: false });
-    emit({ kind: "points", experiment: "tune", metric: "loss", ids, lengths: running.map((trial) => trial.y.length), reset: false }, [joined(running, "x"), joined(running, "seconds"), joined(running, "y")]);
+    emit({ ...head(all, "loss"), ...more, from: 0, rows: running.map((trial) => trial.row), reset: false });
+    emit({ kind: "points", experiment: "tune", metric: "loss", ids, lengths: running.map((trial) => trial.y.length), marks: marks(running), reset: false }, [joined(running, "x"), joined(running, "seconds"), joined(running, "y")]);
   };
   const page = (of, ids, more = "") => `<h3>${of} ${ids.join(", ")}</h3><p>A page of the kernel.${more}</p><table><tr><th>lr</th><td>0.0129</td></tr></table>`;
   const detail = ({ n, of, ids, options }) => ({

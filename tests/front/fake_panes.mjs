@@ -74,7 +74,7 @@ export function panes(kernel, { empty = false, sync = "synced", off = false, new
   const { detail, act } = kernel.answers;
   const send = {
     checkpoints: (emit) => emit({ kind: "checkpoints", total: data.rows.filter((row) => !row.trial).length, of_trials: data.rows.filter((row) => row.trial).length, size: empty ? 0 : 18_400_000, here: empty ? "" : id(1), undo: data.undo, where: "", live: empty ? { count: 12, size: 1_100_000 } : {}, saving: data.saving ?? null, from: 0, rows: data.rows, gone: [], reset: true }),
-    history: (emit) => emit({ kind: "history", on: data.on, here: data.here, total: data.points.length, size: 150_000, missed: 0, running: kernel.busy ? { cell: 15, source: "score = test(model)" } : null, undo: data.points.length > 0, live: off ? { count: 12, size: 1_100_000 } : {}, from: 0, rows: data.points, gone: [], reset: true }),
+    history: (emit) => emit({ kind: "history", on: data.on, here: data.here, total: data.points.length, size: 150_000, missed: 0, running: kernel.busy ? { cell: 15, source: "score = test(model)" } : null, failed: data.failed ?? [], undo: data.points.length > 0, live: off ? { count: 12, size: 1_100_000 } : {}, from: 0, rows: data.points, gone: [], reset: true }),
     sync: (emit) => emit(data.sync),
   };
   kernel.show = (pane) => send[pane](kernel.emit);

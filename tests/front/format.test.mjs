@@ -41,6 +41,10 @@ test("ages become a date after a day", () => {
   assert.equal(format.age(new Date(2026, 10, 21, 14, 2).getTime() / 1000, now), "21 Nov 14:02");
 });
 
+test("what comes is counted down, and is then due", () => {
+  assert.deepEqual([100, 240, 60, 59.5].map((at) => format.until(at, 60)), ["in 40 s", "in 3 min", "now", "now"]);
+});
+
 test("sizes have three digits", () => {
   assert.deepEqual([738, 80830, 1083000, 18.4e6].map(format.size), ["738 B", "80.8 kB", "1.08 MB", "18.4 MB"]);
 });

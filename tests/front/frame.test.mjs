@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { reason, stateLine } from "../../nbckpt/notebook/widget/front/frame.js";
-import { between, inSight } from "../../nbckpt/notebook/widget/front/grid.js";
+import { between } from "../../nbckpt/notebook/widget/front/grid_keys.js";
+import { inSight } from "../../nbckpt/notebook/widget/front/grid.js";
 import { KEYS, leaves, moved, named } from "../../nbckpt/notebook/widget/front/keys.js";
 import { link, standing } from "../../nbckpt/notebook/widget/front/link.js";
 import { layout } from "../../nbckpt/notebook/widget/front/panel.js";
+import { reason, stateLine } from "../../nbckpt/notebook/widget/front/state_line.js";
 
 const pressed = (key, more = {}) => ({ key, shiftKey: false, ctrlKey: false, metaKey: false, altKey: false, ...more });
 

@@ -79,3 +79,11 @@ test("the heading says where you are, or that the kernel is new", () => {
   assert.ok(lanes.heading({ ...head, here: "" }, known(states()), 2).before.startsWith("The kernel is new"));
   assert.ok(lanes.heading({ ...head, on: false }, known(states()), 1).after.endsWith("History is off: new cells add no states."));
 });
+
+test("cells without a state of their own stand above the present one", () => {
+  const cell = (number, error) => ({ cell: number, source: "a", error, saved_at: "2026-11-25T09:00:00+00:00" });
+  const lines = lanes.linesAbove({ running: { ...cell(17), error: undefined }, failed: [cell(16, "NameError"), cell(15, "KeyError")] });
+  assert.deepEqual(lines.map(({ type, row, tip }) => [type, row.cell, row.error, tip]), [["running", 17, "", true], ["failed", 16, "NameError", false], ["failed", 15, "KeyError", false]]);
+  assert.equal(new Set(lines.map(({ id }) => id)).size, 3);
+  assert.deepEqual(lanes.linesAbove({ running: null }), []);
+});

@@ -42,7 +42,14 @@ test("a period leads to the nearest choice", () => {
 
 test("the next push is foretold only while all is well", () => {
   const state = { ...syncs.synced, pushed_at: new Date(1000 * (NOW - 100)).toISOString() };
-  assert.equal(Math.round(sync.next(state, NOW)), 200);
-  assert.equal(sync.next({ ...state, period: 86400 }, NOW), null);
-  assert.equal(sync.next(syncs.failed, NOW), null);
+  assert.equal(Math.round(sync.next(state) - NOW), 200);
+  assert.equal(Math.round(sync.next({ ...state, state: "waiting" }) - NOW), 200);
+  assert.equal(sync.next({ ...state, period: 86400 }), null);
+  assert.equal(sync.next(syncs.failed), null);
+});
+
+test("without its kernel the pane says when all was there", () => {
+  const { before, at } = sync.sentence(syncs.synced, format, NOW, "14:02");
+  assert.deepEqual([before, at], ["Last seen 14:02: all in s3://bucket/team. Run this cell again.", 0]);
+  assert.match(sync.sentence(syncs.failed, format, NOW, "14:02").before, /^Not safe since/);
 });

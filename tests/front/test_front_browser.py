@@ -98,6 +98,18 @@ def test_a_header_sorts_and_failed_trials_stay_last(page: Page, address: str) ->
     expect(panel.locator(".nb-row.nb-here")).to_contain_text("Failed")
 
 
+def test_rows_stand_in_the_page_as_they_are_seen(page: Page, address: str) -> None:
+    panel = opened(page, address, count=300)
+    order = "(rows) => rows.map((row) => Number(row.getAttribute('aria-rowindex')))"
+    rows = panel.locator(".nb-rows .nb-row")
+    panel.locator(".nb-rows .nb-cell").first.click()
+    for key in ("Control+End", "PageUp", "PageUp", "Control+Home", "PageDown"):
+        page.keyboard.press(key)
+        expect(panel.locator(".nb-cell:focus")).to_have_count(1)
+        seen = rows.evaluate_all(order)
+        assert seen == sorted(seen)
+
+
 def test_chips_and_words_filter_and_are_cleared(page: Page, address: str) -> None:
     panel = opened(page, address)
     panel.get_by_role("button", name="Failed 5").click()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote, urlsplit
@@ -240,3 +241,77 @@ def test_sync_is_turned_on_with_a_place(page: Page) -> None:
     expect(panel.locator(".nb-actions")).to_contain_text("sync_off?")
     panel.get_by_role("button", name="Cancel").click()
     assert page.evaluate(ACTS) == [["sync_set", False], ["sync_off", True]]
+
+
+def test_a_failed_cell_that_changed_nothing_stands_on_top(page: Page) -> None:
+    panel = opened(page, "history")
+    expect(row(panel, "model = fit(clean)")).to_be_visible()
+    page.evaluate(
+        """kernel.panes.failed = [{ cell: 15, source: "raw['w']", error: "KeyError", saved_at: new Date() }];
+        kernel.show("history")"""
+    )
+    first = panel.locator(".nb-rows .nb-row").first
+    expect(first).to_contain_text("[15]raw['w']stopped: KeyError")
+    expect(first.get_by_role("img", name="failed", exact=True)).to_be_visible()
+    expect(panel.locator(".nb-heading").first).to_contain_text("You are at [14]")
+
+
+def test_a_cell_that_failed_halfway_offers_the_way_back(page: Page) -> None:
+    panel = opened(page, "history")
+    row(panel, "other way from [9]").click()
+    page.keyboard.press("Enter")
+    row(panel, "plot = draw(model)").click()
+    detail = panel.locator(".nb-detail")
+    expect(detail).to_contain_text("This cell stopped: KeyError. 1 variable had changed before.")
+    detail.get_by_role("button", name="Go back to [11]…").click()
+    expect(panel.locator(".nb-actions")).to_contain_text("will be replaced")
+    assert page.evaluate(ACTS) == [["goto", True]]
+
+
+@pytest.mark.parametrize("width", [720, 1200, 1800])
+def test_what_a_restore_would_change_is_in_sight(page: Page, width: int) -> None:
+    panel = opened(page, "checkpoints", width=width)
+    row(panel, "cleaned@1").click()
+    now = panel.locator(".nb-detail .nb-differs").first
+    expect(now).to_contain_text("5,200")
+    cell, detail = now.bounding_box(), panel.locator(".nb-detail").bounding_box()
+    assert cell is not None
+    assert detail is not None
+    assert cell["x"] + cell["width"] <= detail["x"] + detail["width"] + 1
+
+
+def test_the_list_has_its_titles_in_a_new_kernel_too(page: Page) -> None:
+    panel = opened(page, "history", options="new")
+    expect(panel.locator(".nb-heading").first).to_contain_text("The kernel is new: you are at no state.")
+    expect(panel.get_by_role("columnheader")).to_have_text(["State", "Changes", "Took", "When"])
+
+
+def test_the_next_push_is_counted_down(page: Page) -> None:
+    page.clock.install()
+    panel = opened(page, "sync")
+    expect(panel.locator(".nb-sync")).to_contain_text("next in 3 min")
+    page.clock.run_for(130_000)
+    expect(panel.locator(".nb-sync")).to_contain_text(re.compile(r"next in \d\d s"))
+
+
+def test_sync_without_its_kernel_says_when_all_was_there(page: Page) -> None:
+    panel = opened(page, "sync")
+    expect(panel.locator(".nb-sync")).to_contain_text("Everything is also in")
+    page.evaluate("model.end()")
+    expect(panel.locator(".nb-sync")).to_contain_text(
+        re.compile(r"Last seen \d\d:\d\d: all in s3://bucket/team")
+    )
+    expect(panel.get_by_role("tab", name="Sync")).to_have_text("Sync")
+    expect(panel.get_by_label("How often")).to_be_disabled()
+
+
+def test_a_state_is_compared_with_now(page: Page) -> None:
+    panel = opened(page, "history")
+    expect(panel.get_by_role("button", name="Compare with now")).to_have_attribute("aria-disabled", "true")
+    row(panel, "clean = raw[raw % 2 == 0]").click()
+    panel.get_by_role("button", name="Compare with now").click()
+    detail = panel.locator(".nb-detail")
+    expect(detail).to_contain_text("[9] → now")
+    expect(detail).to_contain_text("shape (5000, 2) -> (5200, 2)")
+    page.keyboard.press("Escape")
+    expect(detail).to_contain_text("If you go here now:")

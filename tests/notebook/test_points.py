@@ -337,3 +337,19 @@ def test_a_point_with_a_name_is_a_checkpoint(notebook: Notebook) -> None:
     assert "second@1" in [row.label for row in notebook.run("%ckpt ls").rows]
     notebook.run("%ckpt checkout second")
     assert notebook.names["x"] == 1
+
+
+def test_history_names_cells_that_failed_and_changed_nothing(watched: Notebook) -> None:
+    watched.run("a = 1")
+    assert watched.run("%ckpt history").page().notes == ()
+    watched.attempt("{}['w']")
+    watched.attempt("unknown")
+    for _ in range(2):  # the command is a cell too, and changes nothing
+        history = watched.run("%ckpt history")
+        (note,) = history.page().notes
+        assert note.startswith("Stopped since the present point, and changed nothing: [")
+        assert note.endswith("] with NameError.")
+        assert "] with KeyError, [" in note
+    assert all(point.error == "" for point in history.points)
+    watched.run("a = 2")
+    assert watched.run("%ckpt history").page().notes == ()

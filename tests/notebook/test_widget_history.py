@@ -13,7 +13,7 @@ from nbckpt.errors import NbckptError, NotFoundError
 from nbckpt.notebook.widget.history import HistoryWire
 from nbckpt.notebook.widget.wires import Pace
 from nbckpt.timeline.points import Point
-from notebook.conftest import Notebook
+from notebook.conftest import AUTO_ON, Notebook
 from notebook.typed import Clock, Typed, rows_of
 from waiting import until
 
@@ -206,3 +206,60 @@ def test_the_tab_counts_states_but_does_not_read_many(
     watched.run("b = 3")
     settle(watched)
     assert wire.tab() == str(head_of(wire)["total"])
+
+
+def test_cells_that_failed_and_changed_nothing_are_told(
+    watched: Notebook, wire: HistoryWire, clock: Clock
+) -> None:
+    list(wire.full())
+    watched.attempt("{}['w']")
+    watched.attempt("unknown")
+    settle(watched)
+    clock.time += 2
+    (message,) = wire.changes()
+    assert [(failed["source"], failed["error"]) for failed in message["failed"]] == [
+        ("unknown", "NameError"),
+        ("{}['w']", "KeyError"),
+    ]
+    assert message["rows"] == []
+    watched.run("a = 'new'")
+    settle(watched)
+    assert head_of(wire)["failed"] == []
+    wire.act("undo", [], {})
+    assert [failed["error"] for failed in head_of(wire)["failed"]] == ["NameError", "KeyError"]
+
+
+def test_a_cell_that_failed_halfway_is_a_state_and_no_failure(watched: Notebook, wire: HistoryWire) -> None:
+    watched.attempt("a = [3]; {}['w']")
+    settle(watched)
+    head = head_of(wire)
+    assert (head["rows"][0]["error"], head["failed"]) == ("KeyError", [])
+
+
+def test_failures_are_forgotten_when_history_is_off(watched: Notebook, wire: HistoryWire) -> None:
+    watched.attempt("{}['w']")
+    watched.run("%ckpt auto off")
+    assert head_of(wire)["failed"] == []
+    watched.run(AUTO_ON)
+    assert head_of(wire)["failed"] == []
+
+
+def test_without_a_point_nobody_knows_what_a_failed_cell_changed(
+    watched: Notebook, wire: HistoryWire, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    points = Typed(watched).session().points
+    assert points is not None
+    monkeypatch.setattr(points._spent, "allows", lambda share, now: False)
+    watched.attempt("a = 'new'; {}['w']")
+    assert (head_of(wire)["missed"], head_of(wire)["failed"]) == (1, [])
+
+
+def test_a_state_is_compared_with_the_live_variables(
+    watched: Notebook, wire: HistoryWire, typed: Typed
+) -> None:
+    ref = ref_of(wire, "b = 2")
+    data = wire.detail("compare", [ref], {})["data"]
+    assert {(row["name"], row["change"]) for row in data["rows"]} == {("a", "changed"), ("b", "removed")}
+    assert data["refs"] == [ref]
+    typed.busy = True
+    assert wire.detail("compare", [ref], {})["data"] == {"busy": True}

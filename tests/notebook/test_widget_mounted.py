@@ -16,7 +16,8 @@ pytest.importorskip("anywidget")
 
 from ipywidgets.widgets.widget import _instances  # noqa: E402
 
-from nbckpt.notebook.widget.mounted import FRONT, Mounted, front_parts  # noqa: E402
+from nbckpt.notebook.widget.mounted import Mounted  # noqa: E402
+from nbckpt.notebook.widget.parts import front_parts  # noqa: E402
 from nbckpt.notebook.widget.place import Place  # noqa: E402
 
 LARGEST_LOADER = 2_000
@@ -40,7 +41,7 @@ def test_the_loader_is_small_and_the_state_has_no_modules() -> None:
     assert len(state["_esm"].encode()) <= LARGEST_LOADER
     assert len(str(state)) < 4_000
     assert state["parts"] == {
-        name: hashlib.sha256((FRONT / name).read_bytes()).hexdigest()[:12] for name in front_parts()
+        name: hashlib.sha256(data).hexdigest()[:12] for name, data in front_parts().items()
     }
     assert "mount.js" in state["parts"]
     widget.close()

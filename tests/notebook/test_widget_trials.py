@@ -22,6 +22,7 @@ from nbckpt.notebook.runner import CommandRunner
 from nbckpt.notebook.widget.points import MOST_POINTS, PIECE, Point, Tail, Thinned
 from nbckpt.notebook.widget.rows import number_of
 from nbckpt.notebook.widget.trials import TrialsWire
+from nbckpt.trials.model.reading import iterations_of_rungs
 from waiting import until
 
 HOSTILE = "<img src=x onerror=alert(1)>\x1b[2J"
@@ -222,6 +223,61 @@ def test_a_journal_is_read_in_pieces_and_only_its_new_part(tmp_path: Path) -> No
     journal.write_text(line(1))
     tail.read()
     assert list(tail.packed()[0]) == [1]
+
+
+def climbing(config: dict[str, Any]) -> None:
+    for step in range(1, 28):
+        nbckpt.report(loss=config["lr"] / step, latency=step)
+
+
+def test_curves_have_the_steps_at_which_trials_were_compared(place: Place) -> None:
+    made = place.run(
+        climbing,
+        {"lr": nbckpt.grid_search([0.1, 0.2, 0.3])},
+        metric="loss",
+        mode="min",
+        scheduler=nbckpt.trials.ASHA(max_t=9),
+        executor="inline",
+    )
+    made.wait()
+    assert place.full()[0]["compared"] == "rungs"
+    marks = {name: steps for message in place.changes() for name, steps in message.get("marks", {}).items()}
+    assert marks == {trial.id: iterations_of_rungs(trial.folder) for trial in made.trials}
+    assert marks["t0"][0] == 1
+    assert 3 in {step for steps in marks.values() for step in steps}
+
+
+def test_the_first_comparison_at_a_rung_counts(tmp_path: Path) -> None:
+    def result(step: int) -> dict[str, Any]:
+        return {"event": "result", "result": {"training_iteration": step, "loss": step}}
+
+    decision = {"event": "decision", "do": "pause", "rung": 0, "value": 0.5}
+    restart = {"event": "start", "iteration": 2}
+    events = [
+        *map(result, (1, 2, 3)),
+        decision,
+        restart,
+        *map(result, (3, 4)),
+        decision,
+        {**decision, "rung": 1},
+    ]
+    (tmp_path / "t0").mkdir()
+    (tmp_path / "t0" / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    tail = Tail(tmp_path / "t0", "loss")
+    tail.read()
+    assert tail.compared == {0: 3, 1: 4}
+
+
+def test_several_objectives_are_in_the_head_and_in_each_row(place: Place) -> None:
+    place.run(falling, {"lr": 0.1}, executor="inline").wait()
+    assert (place.full()[0]["objectives"], place.full()[0]["compared"]) == ([], "")
+    two = {"metric": ["loss", "latency"], "mode": ["min", "max"]}
+    place.run(climbing, {"lr": nbckpt.grid_search([0.1, 0.2])}, executor="inline", name="two", **two).wait()
+    place.wire.choose("two", "")
+    head = place.full()[0]
+    assert head["objectives"] == [{"metric": "loss", "mode": "min"}, {"metric": "latency", "mode": "max"}]
+    assert head["metrics"][:2] == ["loss", "latency"]
+    assert [row["front"] for row in head["rows"]] == [True, False]
 
 
 def test_many_rows_and_sparks_come_in_pages(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

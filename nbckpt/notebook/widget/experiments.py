@@ -139,7 +139,10 @@ class ShownView(View):
 def view_of(experiment: ExperimentView, settings: Sequence[str], wanted: str) -> ShownView:
     """Return what is shown of the trials of an experiment, with the metric that is *wanted*."""
     trials, spec = experiment.trials, experiment.spec
-    names = [name for name in inferred(trials, spec.metric, most=None) if len(name) <= _LONGEST_NAME]
+    known = dict.fromkeys(objective.metric for objective in spec.objectives) | dict.fromkeys(
+        inferred(trials, spec.metric, most=None)
+    )
+    names = [name for name in known if len(name) <= _LONGEST_NAME]
     usual = next((name for name in _USUAL if name in names), next(iter(names), ""))
     metric = wanted if wanted in names else spec.metric or usual
     mode = spec.mode_of(metric) or (spec.mode if metric == spec.metric else "") or likely_mode(metric)

@@ -14,7 +14,7 @@ from nbckpt.core.manifest import Manifest
 from nbckpt.core.references import SHORT, Entry
 from nbckpt.core.selection import Selection
 from nbckpt.errors import NbckptError, UsageError
-from nbckpt.notebook.widget.checkpoint_details import value_of
+from nbckpt.notebook.widget.checkpoint_details import compare, value_of
 from nbckpt.notebook.widget.checkpoint_rows import folder_times, history_of
 from nbckpt.notebook.widget.checkpoints import live
 from nbckpt.notebook.widget.wires import (
@@ -31,6 +31,7 @@ from nbckpt.notebook.widget.wires import (
 )
 from nbckpt.render import count
 from nbckpt.states.snapshot import is_state
+from nbckpt.timeline.auto import FailedCell
 from nbckpt.timeline.points import Point
 
 _MOST_NAMES = 200
@@ -47,7 +48,7 @@ class HistoryWire(StoreWire):
         pace: Tells when to look at the store again.
     """
 
-    OF: ClassVar = frozenset({"state"})
+    OF: ClassVar = frozenset({"state", "compare"})
     VERBS: ClassVar = frozenset({"goto", "undo", "name", "auto_on", "auto_off"})
     NEEDS_VARIABLES: ClassVar = frozenset({"goto", "undo", "auto_on"})
     SLOW: ClassVar = frozenset[str]()
@@ -65,12 +66,13 @@ class HistoryWire(StoreWire):
         }
 
     def detail(self, of: str, ids: Sequence[object], options: Mapping[str, Any]) -> Message:
-        """Return a state: its variables, its code, and what going there would change.
+        """Return a state: its variables, its code, what going there would change; or how it differs from now.
 
         Raises:
             NbckptError: It is gone.
         """
-        del of, options
+        if of == "compare":
+            return compare(self._commands, ids[:1], options)
         (ref,) = refs_of(ids[:1])
         session = self._commands.session()
         manifest = session.tracker.manifest(ref)
@@ -104,7 +106,7 @@ class HistoryWire(StoreWire):
 
     def _token(self, session: Session) -> object:
         points = session.points
-        state = (points.limits is None, points.missed) if points is not None else ()
+        state = (points.limits is None, points.missed, points.failed_cells()) if points is not None else ()
         times = folder_times(session.tracker.store.url, "points")
         return _here(session), state, self._commands.is_busy(), *times
 
@@ -131,6 +133,7 @@ class HistoryWire(StoreWire):
             "size": sum(row["adds"] for row in rows),
             "missed": points.missed if points is not None and is_on else 0,
             "running": self._running() if is_on else None,
+            "failed": _failed(points.failed_cells()) if points is not None else [],
             "undo": bool(rows) and (is_on or bool(self._came_from)),
             "live": {} if is_on else live(session),
         }
@@ -244,6 +247,19 @@ class HistoryWire(StoreWire):
         facts = self._read.get(ref, {})
         cell = facts.get("cell")
         return f"[{cell}]" if isinstance(cell, int) else ref[:SHORT]
+
+
+def _failed(cells: Sequence[FailedCell]) -> list[Message]:
+    """Return the cells that failed and have no state of their own, newest first."""
+    return [
+        {
+            "cell": failed.cell,
+            "source": cut(failed.source.strip(), 200),
+            "error": cut(failed.error, 100),
+            "saved_at": failed.ended_at,
+        }
+        for failed in reversed(cells)
+    ]
 
 
 def _arrived(label: str, notes: Sequence[str]) -> str:

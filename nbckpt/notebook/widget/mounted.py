@@ -5,26 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import anywidget
 import traitlets
 
 from nbckpt._private_apis import free_comm
-
-FRONT = Path(__file__).parent / "front"
-LOADER = "loader.js"
+from nbckpt.notebook.widget.parts import FRONT, LOADER, front_parts
 
 Heard = Callable[[Any, Sequence[memoryview]], object]
-
-
-@cache
-def front_parts() -> Mapping[str, bytes]:
-    """Return the modules and style sheets of the panel by their names, such as `vendor/uPlot.esm.js`."""
-    files = [file for file in FRONT.rglob("*") if file.suffix in {".js", ".css"} and file.is_file()]
-    named = {file.relative_to(FRONT).as_posix(): file for file in sorted(files)}
-    return {name: file.read_bytes() for name, file in named.items() if name != LOADER}
 
 
 @cache

@@ -20,6 +20,7 @@ PIECE = 1 << 18
 
 _MOST_BUCKETS = MOST_POINTS // 2 - 1
 _LONGEST_LINE = 1 << 24
+_EVENTS = (b'"result"', b'"start"', b'"decision"')
 
 
 class Point(NamedTuple):
@@ -80,6 +81,9 @@ class Tail:
     Args:
         folder: The trial's folder.
         metric: The name of the metric.
+
+    Attributes:
+        compared: After which result a scheduler compared the trial, by its rungs.
     """
 
     def __init__(self, folder: Path, metric: str) -> None:
@@ -92,6 +96,8 @@ class Tail:
         self._inode = -1
         self._rest = b""
         self._points = Thinned()
+        self._iteration = 0
+        self.compared: dict[int, int] = {}
 
     def read(self) -> int:
         """Read the next piece, and return its size; 0 if there is none yet."""
@@ -127,7 +133,7 @@ class Tail:
         )
 
     def _take(self, line: bytes) -> None:
-        if b'"result"' not in line and b'"start"' not in line:
+        if not any(event in line for event in _EVENTS):
             return
         try:
             event = json.loads(line)
@@ -136,10 +142,14 @@ class Tail:
         match event:
             case {"event": "start", "iteration": int(iteration)}:
                 self._points.cut(iteration)
+            case {"event": "decision", "rung": int(rung), "value": _}:
+                # The first counts: see docs/decisions/0105.
+                self.compared.setdefault(rung, self._iteration)
             case {"event": "result", "result": {"training_iteration": int(_)} as result}:
                 self._take_result(result)
 
     def _take_result(self, result: dict[str, Any]) -> None:
+        self._iteration = result[ITERATION]
         value, seconds = lookup(result, self._metric), result.get("time_total_s")
         if is_number(value):
             spent = as_float(seconds) if is_number(seconds) else math.nan

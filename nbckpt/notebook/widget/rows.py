@@ -63,7 +63,6 @@ def row_of(trial: Trial, state: str, running: Progress | None, view: View, *, fr
         "tags": [_cut(tag) for tag in annotation.tags],
         "started": trial.started_at,
         "seconds": number_of(trial.elapsed_s),
-        "rung": None,
         "front": front,
     }
 
@@ -91,6 +90,14 @@ def summary_of(states: Mapping[str, str], trials: Sequence[Trial], left_s: float
     errors = Counter(_cut(last_line(trial)) for trial in trials if trial.status == Status.ERROR)
     groups = [{"text": text, "count": number} for text, number in errors.most_common(_MOST_ERRORS)]
     return {**numbers, "left_s": number_of(left_s), "error_groups": groups}
+
+
+def compared_at(trials: Sequence[Trial]) -> str:
+    """Return where a scheduler compared trials: `rungs`, the ends of `generations`, or empty for nowhere."""
+    scheduled = [scheduling for trial in trials if (scheduling := state_of(trial).scheduling).rungs]
+    if any(scheduling.has_generations for scheduling in scheduled):
+        return "generations"
+    return "rungs" if scheduled else ""
 
 
 def number_in(name: str) -> int:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from nbckpt.notebook.widget import trial_actions, trial_details
 from nbckpt.notebook.widget.experiments import Experiments, OneExperiment, order_of, view_of
 from nbckpt.notebook.widget.points import Tail
-from nbckpt.notebook.widget.rows import row_of, setting_of, sign_of, summary_of
+from nbckpt.notebook.widget.rows import compared_at, row_of, setting_of, sign_of, summary_of
 from nbckpt.notebook.widget.wires import PAGE, Commands, Message, Pace
 from nbckpt.render import thinned
 from nbckpt.trials.engine.experiment import Experiment
@@ -29,11 +29,14 @@ MOST_CURVES = 200
 _SLICE_BYTES = 1 << 20
 _MOST_IN_SLICE = 32
 _MOST_SAME = 100
+_MOST_MARKS = 256
 _EMPTY = {"experiment": "", "experiments": [], "metric": "", "mode": "min", "mode_is_guess": False}
 _NOTHING: Message = {
     "kind": "trials",
     **_EMPTY,
     "metrics": [],
+    "objectives": [],
+    "compared": "",
     "settings": [],
     "same": {},
     "summary": {"left_s": None, "error_groups": []},
@@ -175,6 +178,10 @@ class TrialsWire:
             "experiment": experiment.name,
             "experiments": self._experiments.counts(),
             **view.head,
+            "objectives": [
+                vars(objective) for objective in experiment.spec.objectives if experiment.spec.others
+            ],
+            "compared": compared_at(trials),
             "settings": self._settings,
             "same": self._same(trials),
             "summary": summary_of(states, trials, _left(running, states)),
@@ -250,9 +257,14 @@ class TrialsWire:
             "metric": metric,
             "ids": list(names),
             "lengths": [len(steps) for steps, _, _ in columns],
+            "marks": {name: marks for name in names if (marks := self._marks(name))},
             "reset": False,
             "buffers": list(joined),
         }
+
+    def _marks(self, name: str) -> list[int]:
+        """Return the steps after which a scheduler compared a trial, the last ones of many."""
+        return sorted(self._tails[name].compared.values())[-_MOST_MARKS:]
 
     def _wanted(self, experiment: Experiment) -> list[Trial]:
         """Return the trials whose curves are sent: the selected, the running, then the best."""

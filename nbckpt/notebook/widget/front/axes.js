@@ -20,14 +20,15 @@ const LARGEST = 1e300;
 /**
  * Choose an axis: few numbers, and texts, have a place each in their own order; many numbers have a scale, a log one by itself.
  * @param {Value[]} values @param {typeof import("./rows.js")} rows @param {typeof import("./format.js")} format
- * @param {{ scale?: boolean }} [options] `scale`: numbers have a scale, however few they are
+ * @param {{ scale?: boolean, counts?: boolean }} [options] `scale`: numbers have a scale, however few they are; `counts`: they count
+ *   things, so the scale is never a log one and its ticks are whole
  * @returns {Axis}
  */
-export function axis(values, rows, format, { scale = false } = {}) {
+export function axis(values, rows, format, { scale = false, counts = false } = {}) {
   const present = values.filter((value) => value !== null && value !== undefined && !format.isOdd(value));
   const distinct = [...new Set(present.map(String))];
   const numeric = present.every((value) => typeof value === "number");
-  return numeric && (scale || distinct.length > FEW) ? numbersAxis(/** @type {number[]} */ (present), rows) : valuesAxis(distinct.sort(rows.natural), numeric, format);
+  return numeric && (scale || distinct.length > FEW) ? numbersAxis(/** @type {number[]} */ (present), rows, counts) : valuesAxis(distinct.sort(rows.natural), numeric, format);
 }
 
 /** @param {string[]} distinct @param {boolean} numeric @param {typeof import("./format.js")} format @returns {Axis} */
@@ -53,10 +54,10 @@ function valuesAxis(distinct, numeric, format) {
   };
 }
 
-/** @param {number[]} numbers @param {typeof import("./rows.js")} rows @returns {Axis} */
-function numbersAxis(numbers, rows) {
+/** @param {number[]} numbers @param {typeof import("./rows.js")} rows @param {boolean} counts @returns {Axis} */
+function numbersAxis(numbers, rows, counts) {
   const finite = numbers.filter(Number.isFinite);
-  const log = rows.isLog(finite);
+  const log = !counts && rows.isLog(finite);
   const as = log ? Math.log10 : Number;
   const back = log ? (/** @type {number} */ value) => 10 ** value : Number;
   const [low, high] = finite.length ? [as(Math.min(...finite)), as(Math.max(...finite))].map(bounded) : [0, 1];
@@ -64,7 +65,7 @@ function numbersAxis(numbers, rows) {
   const [from, to] = [low - margin, high + margin];
   const place = (/** @type {Value} */ value) => (typeof value === "number" ? (as(value) - from) / (to - from) : NaN);
   const invert = (/** @type {number} */ share) => back(from + share * (to - from));
-  const marks = log ? powers(low, high) : round(low, high);
+  const marks = log ? powers(low, high) : round(low, high).filter((value) => !counts || Number.isInteger(value));
   return {
     kind: "numbers",
     log,

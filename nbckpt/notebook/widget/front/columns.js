@@ -13,6 +13,7 @@
  * @property {Map<string, number>} slots colours by id
  * @property {Map<string, ArrayLike<number>>} sparks
  * @property {{ hidden: string[], shown: string[] }} chosen
+ * @property {boolean} [onlyFailed] only failed trials are in sight: their errors come first
  * @property {boolean} [byBest] the metric is that of the best step, not of the last
  * @property {(id: string) => ((cell: HTMLElement) => void) | undefined} [head] what stands below the title of a column
  */
@@ -30,13 +31,14 @@ export function direction(name) {
 
 /**
  * The columns that are in the table, by id, in order. Pure.
- * @param {Pick<View, "metric" | "metrics" | "settings" | "chosen">} view
+ * @param {Pick<View, "metric" | "metrics" | "settings" | "chosen" | "onlyFailed">} view
  */
-export function chosenColumns({ metric, metrics, settings, chosen }) {
-  const all = allColumns({ metric, metrics, settings });
-  const others = metrics.filter((name) => name !== metric);
-  const usual = ["id", "status", `metrics:${metric}`, ...others.slice(0, MORE_METRICS).map((name) => `metrics:${name}`), ...settings.slice(0, MORE_SETTINGS).map((name) => `settings:${name}`)];
-  return all.filter((id) => id === "id" || (!chosen.hidden.includes(id) && (usual.includes(id) || chosen.shown.includes(id))));
+export function chosenColumns({ metric, metrics, settings, chosen, onlyFailed = false }) {
+  const [id, status, ...others] = allColumns({ metric, metrics, settings });
+  const all = onlyFailed ? [id, status, "error", ...others.filter((name) => name !== "error")] : [id, status, ...others];
+  const more = metrics.filter((name) => name !== metric);
+  const usual = ["id", "status", ...(onlyFailed ? ["error"] : []), `metrics:${metric}`, ...more.slice(0, MORE_METRICS).map((name) => `metrics:${name}`), ...settings.slice(0, MORE_SETTINGS).map((name) => `settings:${name}`)];
+  return all.filter((name) => name === "id" || (!chosen.hidden.includes(name) && (usual.includes(name) || chosen.shown.includes(name))));
 }
 
 /** @param {Pick<View, "metric" | "metrics" | "settings">} view */
@@ -68,7 +70,8 @@ export function columns(frame, view) {
 function column(frame, view, id) {
   const main = id === `metrics:${view.metric}`;
   const named = main && view.byBest ? `${title(id)} (best)` : title(id);
-  const base = { id, title: named, sortable: true, hint: named, head: view.head?.(id) };
+  const head = view.head?.(id);
+  const base = { id, title: named, sortable: true, hint: head ? `${named}. ${frame.parts.head_brushes.HINT}` : named, head };
   const cells = fills(frame, view);
   if (id === "id") return { ...base, width: 124, fill: cells.name };
   if (id === "status") return { ...base, width: 80, fill: cells.status };
@@ -171,6 +174,8 @@ export function cards(frame, view) {
   const { dom, format } = frame;
   const cells = fills(frame, view);
   const written = notation(frame, view, `metrics:${view.metric}`);
+  const second = view.metrics.find((name) => name !== view.metric) ?? "";
+  const secondly = notation(frame, view, `metrics:${second}`);
   const others = view.settings.slice(0, MORE_SETTINGS).map((name) => ({ name, as: notation(frame, view, `settings:${name}`) }));
   /** @param {Trial} row */
   const progress = (row) => (row.status === "running" && row.of ? `${row.step ?? 0}/${row.of}${row.left_s ? ` · ${format.duration(row.left_s)}` : ""}` : "");
@@ -179,7 +184,7 @@ export function cards(frame, view) {
     const first = dom.make("span", { class: "nb-card-line" });
     cells.name(first, row);
     const now = row.metrics?.[view.metric];
-    first.append(dom.make("span", { class: "nb-card-value", text: written(now), title: format.exact(now) }), cells.course(row), dom.make("span", { class: "nb-quiet-text", text: progress(row) }));
+    first.append(dom.make("span", { class: "nb-card-value", text: written(now), title: format.exact(now) }), cells.course(row), dom.make("span", { class: "nb-quiet-text", text: progress(row) || (second && row.metrics?.[second] !== undefined ? `${second} ${secondly(row.metrics[second])}` : "") }));
     const about = row.status === "failed" && row.error ? row.error : others.map(({ name, as }) => `${name} ${as(row.settings?.[name])}`).join(" · ");
     cell.append(dom.make("span", { class: "nb-card" }, first, dom.make("span", { class: "nb-card-about nb-quiet-text", text: about, title: about })));
   };

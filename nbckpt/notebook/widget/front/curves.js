@@ -10,6 +10,11 @@
 const MOST_PALE = 200;
 const MOST_ROWS = 5;
 const REACH = 60;
+/** What the dots on the lines are, as `plot` says it. @type {Record<string, string>} */
+const MARKS = {
+  rungs: "Dots are rungs, where the scheduler compared the trials.",
+  generations: "Dots are the ends of generations, where the scheduler compared the trials.",
+};
 
 /**
  * The picture.
@@ -52,10 +57,11 @@ export function picture(frame, beside, tools) {
     const strong = rows.filter((row) => beside.slots.has(row.id));
     const pale = rows.filter((row) => !beside.slots.has(row.id)).slice(0, MOST_PALE);
     return [...pale, ...strong].map((row) => {
-      const { x, seconds, y } = /** @type {import("./series.js").Line} */ (beside.known.lines.get(row.id));
+      const { x, seconds, y, marks = [] } = /** @type {import("./series.js").Line} */ (beside.known.lines.get(row.id));
       const slot = beside.slots.get(row.id);
       const smoothed = state.smooth > 0 ? series.smooth(y, state.smooth) : y;
-      return { id: row.id, x: state.time ? seconds : x, y: smoothed, raw: state.smooth > 0 && slot !== undefined ? y : null, slot, failed: row.status === "failed" };
+      const marked = slot === undefined || !x.length ? [] : marks.map((step) => series.nearest(x, step));
+      return { id: row.id, x: state.time ? seconds : x, y: smoothed, raw: state.smooth > 0 && slot !== undefined ? y : null, slot, failed: row.status === "failed", marked };
     });
   }
 
@@ -64,7 +70,8 @@ export function picture(frame, beside, tools) {
     const ends = strokes.flatMap(({ x }) => (x.length ? [x[0], x[x.length - 1]] : []));
     const of = state.time ? [] : beside.visible().map((row) => (row.status === "running" ? (row.of ?? 0) : 0));
     const x = state.zoom ?? /** @type {[number, number]} */ ([Math.min(...ends, state.time ? 0 : Infinity), Math.max(...ends, ...of)]);
-    const values = inRange(strokes.filter(({ failed }) => state.all || !failed), x);
+    const sound = strokes.filter(({ failed }) => !failed);
+    const values = inRange(state.all || !sound.length ? strokes : sound, x);
     const log = state.log && values.some((value) => value > 0);
     return { x: ends.length && x[1] > x[0] ? x : [0, Math.max(1, x[1] || 1)], y: series.range(values, { log, all: state.all }), log };
   }
@@ -253,8 +260,10 @@ export function picture(frame, beside, tools) {
     const failed = strokes.filter((stroke) => stroke.failed && stroke.slot === undefined && Array.from(stroke.y).some((value) => value > scales.y[1] || value < scales.y[0])).length;
     const many = rows.length - strokes.length;
     const chosen = beside.selected().length > 0;
-    const text = strokes.length === 0 ? "No values yet." : `${strong} ${chosen ? "selected" : "best"} of ${strokes.length} in colour, the others grey.${many > 0 ? ` ${format.whole(many)} more are not drawn.` : ""}`;
-    dom.fill(foot, dom.make("span", { class: "nb-quiet-text", text: failed && !state.all ? `${text} ${failed} failed leave the picture:` : text }),
+    const inColour = strong === strokes.length ? `All ${strong} in colour.` : `${strong} ${chosen ? "selected" : "best"} of ${strokes.length} in colour, the others grey.`;
+    const text = strokes.length === 0 ? "No values yet." : `${inColour}${many > 0 ? ` ${format.whole(many)} more are not drawn.` : ""}`;
+    const dots = strokes.some(({ marked }) => marked.length) ? MARKS[beside.known.compared] : "";
+    dom.fill(foot, dots && dom.make("span", { class: "nb-quiet-text", text: dots }), dom.make("span", { class: "nb-quiet-text", text: failed && !state.all ? `${text} ${failed} failed leave the picture:` : text }),
       (failed > 0 || state.all) && toggle(state.all ? "Leave out what is far off" : "Show all values", () => { state.all = !state.all; draw(); }),
       state.zoom && toggle("Whole range", whole),
       toggle(state.table ? "Show as curves" : "Show as table", () => { state.table = !state.table; draw(); }));

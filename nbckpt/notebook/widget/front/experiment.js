@@ -13,6 +13,8 @@ export function experiment(rows, series) {
   const known = {
     /** @type {Map<string, Trial>} */
     rows: new Map(),
+    /** The rows as the kernel sent them, with the last values. @type {Map<string, Trial>} */
+    sent: new Map(),
     /** @type {Map<string, Float32Array>} */
     sparks: new Map(),
     /** @type {Map<string, Line>} */
@@ -25,6 +27,10 @@ export function experiment(rows, series) {
     experiments: [],
     /** @type {string[]} */
     metrics: [],
+    /** What the dots on the lines are: "rungs", "generations", or "" without a scheduler. */
+    compared: "",
+    /** What the experiment wants, if that is more than one thing. @type {import("./pareto.js").Objective[]} */
+    objectives: [],
     /** @type {string[]} */
     settings: [],
     /** @type {Record<string, unknown>} */
@@ -38,8 +44,7 @@ export function experiment(rows, series) {
     version: 0,
   };
 
-  /** The rows as the kernel sent them. @type {Map<string, Trial>} */
-  const sent = new Map();
+  const { sent } = known;
   let isBest = false;
   /** @param {Trial} row @returns {Trial} */
   const shown = (row) => (isBest && row.best ? { ...row, metrics: { ...row.metrics, ...row.best } } : row);
@@ -56,7 +61,7 @@ export function experiment(rows, series) {
     if (message.experiment !== known.name) [sent, known.rows].forEach((each) => each.clear());
     Object.assign(known, {
       name: String(message.experiment ?? ""), metric: String(message.metric ?? ""), mode: message.mode === "max" ? "max" : "min",
-      guess: Boolean(message.mode_is_guess), experiments: message.experiments ?? [], metrics: message.metrics ?? [],
+      guess: Boolean(message.mode_is_guess), experiments: message.experiments ?? [], metrics: message.metrics ?? [], objectives: message.objectives ?? [], compared: String(message.compared ?? ""),
       settings: message.settings ?? [], same: message.same ?? {}, summary: message.summary ?? {}, total: message.total ?? 0, heard: true,
     });
     rows.join(sent, message);
@@ -81,7 +86,7 @@ export function experiment(rows, series) {
     known.version += 1;
     if (message.reset) known.lines.clear();
     const [x, seconds, y] = buffers.slice(0, 3).map((buffer) => series.cut(series.floats(buffer, Float64Array), message.ids, message.lengths));
-    for (const id of message.ids) known.lines.set(id, { x: x.get(id) ?? new Float64Array(), seconds: seconds.get(id) ?? new Float64Array(), y: y.get(id) ?? new Float64Array() });
+    for (const id of message.ids) known.lines.set(id, { x: x.get(id) ?? new Float64Array(), seconds: seconds.get(id) ?? new Float64Array(), y: y.get(id) ?? new Float64Array(), marks: message.marks?.[id] ?? [] });
   }
 
   return {

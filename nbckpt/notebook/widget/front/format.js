@@ -113,6 +113,9 @@ export function age(at, now) {
   return day(at, now);
 }
 
+/** How long until a point in time: `in 40 s`, or `now`. @param {number} at seconds since 1970 @param {number} now the same */
+export const until = (at, now) => (at - now < 1 ? "now" : `in ${duration(at - now)}`);
+
 /** @param {number} at @param {number} now */
 function day(at, now) {
   const date = new Date(at * 1000);

@@ -10,6 +10,10 @@
 const [WIDTH, HEIGHT] = [96, 18];
 const BINS = 16;
 const MOST_BARS = 16;
+/** What keys do, held with Shift: whether they go up the axis, and whether its lower end stays. @type {Record<string, [boolean, boolean]>} */
+const STEPS = { ArrowRight: [true, false], ArrowLeft: [false, false], ArrowUp: [true, true], ArrowDown: [false, true] };
+/** How to filter in a head, for its tooltip. */
+export const HINT = "Drag on the bars to filter. With Shift, ← → move the filter, ↑ ↓ widen and narrow it; 0 clears it.";
 
 /**
  * How many values lie in each part of an axis: one part for each value of a choice, sixteen for numbers. Pure.
@@ -127,6 +131,15 @@ export function heads(frame, pane) {
     head(id) {
       const one = made.get(id);
       return one && ((/** @type {HTMLElement} */ cell) => cell.append(one.svg));
+    },
+    /** Filter by keys on the head of a column. @param {KeyboardEvent} event @param {string} id @returns {boolean} whether it was one of ours */
+    key(event, id) {
+      const one = made.get(id);
+      const brush = pane.brushes()[id];
+      const step = event.shiftKey ? STEPS[event.key] : undefined;
+      if (!one || event.ctrlKey || event.metaKey || event.altKey || !(step || (event.key === "0" && brush))) return false;
+      pane.brush(id, step ? axes.moved(one.axis, brush, ...step) : null);
+      return true;
     },
     /** The columns that have a picture, for comparing. */
     names: () => [...made.keys()].join(),

@@ -8,25 +8,22 @@
  * @typedef {import("./lanes.js").Line} Line
  */
 
-const LANE = 14;
-const ROW = 28;
-const TWICE = 44;
-
 /** @param {Frame} frame @returns {import("./panel.js").Pane} */
 export function pane(frame) {
   const { dom, format, parts } = frame;
-  const { tree, label, firstLine, changes, inWords, matches, variables, heading } = parts.lanes;
+  const { tree, label, matches, variables, heading, isFold } = parts.lanes;
   const { seconds } = parts.checkpoint_rows;
-  const { banner, fold } = parts.checkpoint_detail;
   /** @type {Map<string, State>} */
   const known = new Map();
   /** @type {Message} */
-  let head = { on: false, here: "", total: 0, size: 0, missed: 0, running: null, undo: false, live: {} };
+  let head = { on: false, here: "", total: 0, size: 0, missed: 0, running: null, failed: [], undo: false, live: {} };
   let isThere = false;
   const open = /** @type {Set<string>} */ (new Set());
   const filter = { find: "", variable: "" };
   /** @type {{ ref: string, data: Message | null }} */
   let shown = { ref: "", data: null };
+  /** How the state that is shown differs from now. @type {Message | null} */
+  let compared = null;
   let over = false;
   let visible = false;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -49,16 +46,13 @@ export function pane(frame) {
     draw();
   });
 
-  /** @param {Line} line */
-  const isFold = ({ type }) => type === "way" || type === "same";
-
   function made() {
     const table = frame.grid({
       label: "States of the notebook",
       role: "treegrid",
       id: (/** @type {Line} */ line) => line.id,
-      columns: columns(),
-      rowHeight: frame.width === "narrow" ? TWICE : ROW,
+      columns: parts.history_columns.columns(frame, { known, here: () => head.here, unfold }),
+      rowHeight: parts.history_columns.rowHeight(frame),
       attributes: (/** @type {Line} */ line) => ({
         class: `nb-line-${line.type}${line.row.ref === head.here ? " nb-present" : ""}`,
         "aria-level": String(line.lane + 1),
@@ -84,58 +78,6 @@ export function pane(frame) {
     if (frame.width === "narrow" && row) cover(true);
   }
 
-  function columns() {
-    const narrow = frame.width === "narrow";
-    const code = (/** @type {Line} */ { row }) => [
-      dom.make("b", { class: "nb-count", text: row.cell === null ? "" : `[${row.cell}]` }),
-      dom.make("code", { class: "nb-ellipsis", text: firstLine(row) }),
-      ...row.names.map((name) => dom.make("span", { class: "nb-tag", text: name })),
-      row.error ? dom.icon("failed", `stopped: ${row.error}`) : null,
-      row.partly.length ? dom.icon("warn", `partly kept: ${row.partly.join(", ")} cannot be saved`) : null,
-    ];
-    const signs = (/** @type {State} */ row) => dom.make("span", { class: "nb-ellipsis nb-signs", text: changes(row), title: inWords(row) });
-    return [
-      { id: "state", title: "State", width: narrow ? 220 : 240, grow: 3, fill: (/** @type {HTMLElement} */ cell, /** @type {Line} */ line) => {
-        const text = isFold(line) ? foldText(line) : null;
-        const lines = text ? [dom.button({ label: text, icon: line.open ? "down" : "right", quiet: true, run: () => unfold(line) })] : code(line);
-        cell.title = text ?? line.row.source;
-        dom.fill(cell, rail(line, narrow ? TWICE : ROW), narrow && !text ? dom.make("span", { class: "nb-two" }, dom.make("span", { class: "nb-one" }, ...lines), signs(line.row)) : null, ...(narrow && !text ? [] : lines));
-      } },
-      ...(narrow ? [] : [{ id: "changes", title: "Changes", width: 130, grow: 2, fill: (/** @type {HTMLElement} */ cell, /** @type {Line} */ line) => cell.append(line.type === "state" ? signs(line.row) : "") }]),
-      ...(narrow ? [] : [{ id: "took", title: "Took", width: 68, end: true, fill: (/** @type {HTMLElement} */ cell, /** @type {Line} */ line) => cell.append(line.type === "state" ? took(line.row) : "") }]),
-      { id: "when", title: "When", width: 104, fill: (/** @type {HTMLElement} */ cell, /** @type {Line} */ line) => cell.append(line.type === "running" ? "is running…" : frame.age(seconds(line.row.saved_at))) },
-    ];
-  }
-
-  /** How long the cell ran. Older states do not know it. @param {State} row */
-  const took = (row) => (typeof row.seconds === "number" ? format.duration(row.seconds) : "");
-
-  /** @param {Line} line */
-  function foldText(line) {
-    if (line.type === "same") return `${line.states.length} cells that changed nothing`;
-    const from = known.get(line.states.at(-1)?.parent ?? "");
-    const named = line.states.find((row) => row.names.length)?.names[0];
-    return `other way${named ? ` “${named}”` : ""}${from ? ` from ${label(from)}` : ""}: ${format.count(line.states.length, "state")}, last ${label(line.row)}`;
-  }
-
-  /** The lanes of a line as a drawing. @param {Line} line @param {number} height */
-  function rail(line, height) {
-    const x = (/** @type {number} */ lane) => 8 + lane * LANE;
-    const width = x(Math.max(line.lane, ...line.lanes, ...line.joins, 0)) + 8;
-    const middle = height / 2;
-    const isHere = line.row.ref === head.here && line.type === "state";
-    const lines = [...new Set(line.lanes)].map((lane) => dom.draw("path", { d: `M${x(lane)} ${line.tip && lane === line.lane ? middle : 0}V${line.root && lane === line.lane ? middle : height}`, class: line.type === "running" ? "nb-rail nb-rail-running" : lane ? "nb-rail" : "nb-rail nb-rail-way" }));
-    const joins = line.joins.map((lane) => dom.draw("path", { d: `M${x(lane)} 0Q${x(lane)} ${middle} ${x(line.lane)} ${middle}`, class: "nb-rail" }));
-    const at = { cx: x(line.lane), cy: middle };
-    const mark = isFold(line) ? null
-      : line.type === "running" ? dom.draw("circle", { ...at, r: 4.5, class: "nb-mark nb-mark-running" })
-      : line.row.names.length ? dom.draw("path", { d: `M${at.cx} ${middle - 5.5}l5.5 5.5-5.5 5.5-5.5-5.5z`, class: "nb-mark nb-mark-way" })
-      : dom.draw("circle", { ...at, r: 4.5, class: line.onWay ? "nb-mark nb-mark-way" : "nb-mark" });
-    const ring = isHere ? dom.draw("circle", { ...at, r: 7.5, class: "nb-mark" }) : null;
-    const word = line.type === "running" ? "running" : isHere ? "you are here" : line.onWay ? "on the way here" : "on another way";
-    return dom.draw("svg", { class: "nb-lanes", width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": word }, ...lines, ...joins, ring, mark);
-  }
-
   /** @param {Line} line */
   function unfold(line) {
     const { ref } = line.row;
@@ -147,12 +89,12 @@ export function pane(frame) {
     const filtered = filter.find || filter.variable;
     const lines = filtered
       ? [...known.values()].filter((row) => matches(row, filter.find, filter.variable)).sort((a, b) => (a.saved_at < b.saved_at ? 1 : -1)).map(flat)
-      : [...(head.running ? [parts.lanes.runningLine(head.running)] : []), ...tree(known, head.here, open)];
+      : [...parts.lanes.linesAbove(/** @type {any} */ (head)), ...tree(known, head.here, open)];
     grid.rows(lines);
     drawHeading();
     drawEmpty(lines.length);
     drawPicker();
-    const present = known.get(shown.ref) ? shown.ref : known.has(head.here) ? head.here : lines.find((/** @type {Line} */ line) => line.type !== "running")?.row.ref;
+    const present = known.get(shown.ref) ? shown.ref : known.has(head.here) ? head.here : lines.find((/** @type {Line} */ line) => line.type === "state")?.row.ref;
     if (visible && present && present !== shown.ref) look(present);
     frame.changed();
   }
@@ -206,6 +148,7 @@ export function pane(frame) {
   function look(ref) {
     if (shown.ref === ref && shown.data) return;
     shown = { ref, data: null };
+    compared = null;
     drawDetail();
     frame.changed();
     void read();
@@ -225,39 +168,32 @@ export function pane(frame) {
 
   function drawDetail() {
     const row = known.get(shown.ref);
-    if (!row) return dom.fill(side);
-    const { data } = shown;
-    const back = frame.width === "narrow" ? dom.button({ label: "History", icon: "left", run: () => cover(false), id: "back" }) : null;
-    const fact = (/** @type {string} */ name, /** @type {string} */ text) => (text ? dom.make("p", { class: "nb-facts" }, dom.make("b", { text: `${name}: ` }), dom.make("span", { class: "nb-signs", text })) : null);
-    dom.fill(
-      side,
-      dom.make("div", { class: "nb-heading" }, back, dom.make("strong", { text: label(row) }), dom.make("code", { class: "nb-wrap", text: firstLine(row) })),
-      dom.make("p", { class: "nb-facts" }, frame.age(seconds(row.saved_at)), took(row) ? ` · took ${took(row)}` : "", ` · adds ${format.size(row.adds)}`, row.missed ? ` · holds the changes of ${format.count(row.missed, "cell")} before too` : ""),
-      fact("New here", changes(row, 12)),
-      row.ref === head.here ? dom.make("p", { class: "nb-facts", text: "You are here." }) : data ? would(data) : null,
-      row.error ? banner(frame, "failed", `This cell stopped: ${row.error}.`) : null,
-      data?.trouble ? banner(frame, "failed", data.trouble) : null,
-      row.partly.length ? banner(frame, "warn", `Partly kept: ${row.partly.join(", ")} cannot be saved.`) : null,
-      data?.variables ? values(data.variables) : data ? null : dom.make("p", { class: "nb-facts", text: frame.why() || "Opening…" }),
-      data?.source ? fold(dom, "Code of this cell", data.source, true) : null,
-      data ? fold(dom, "All code up to here", parts.lanes.way(known, row.ref).reverse().map((/** @type {State} */ each) => `# ${label(each)}\n${each.source}`).join("\n\n"), true) : null,
-    );
+    const back = frame.width === "narrow" ? () => cover(false) : null;
+    if (row && compared) return dom.fill(side, parts.checkpoint_detail.comparison(frame, compared, label(row), "now", () => void uncompare()));
+    dom.fill(side, ...(row ? parts.history_detail.state(frame, row, shown.data, { known, here: head.here, go, back }) : []));
   }
 
-  /** @param {Message} data */
-  function would(data) {
-    if (data.busy) return banner(frame, "waiting", "What going here would change shows when the running cell has ended.");
-    const signs = [...data.would.changed.map((/** @type {string} */ name) => `~ ${name}`), ...data.would.new.map((/** @type {string} */ name) => `+ ${name}`), ...data.would.removed.map((/** @type {string} */ name) => `− ${name}`)];
-    return dom.make("p", { class: "nb-facts" }, dom.make("b", { text: "If you go here now: " }), dom.make("span", { class: "nb-signs", text: signs.slice(0, 20).join("  ") || "nothing changes" }));
+  async function compare() {
+    const { ref } = shown;
+    const answer = await frame.ask("compare", [ref]);
+    if (shown.ref !== ref || !answer) return;
+    if (answer.data?.busy) return frame.say("A cell runs. Compare when it has ended.", "warn");
+    if (!answer.data?.refs) return frame.say(answer.text || "They cannot be compared.", "error");
+    compared = answer.data;
+    drawDetail();
+    cover(true);
   }
 
-  /** @param {any[]} rows */
-  function values(rows) {
-    const { data, lines } = parts.checkpoint_rows.groups(rows);
-    const line = (/** @type {any} */ value) => dom.make("tr", {}, dom.make("th", { scope: "row" }, dom.make("code", { text: value.name })), dom.make("td", { class: "nb-dim", text: [value.type.replace(/^.*\./, ""), value.extent].filter(Boolean).join(", "), title: value.type }), dom.make("td", { class: "nb-content", title: value.text }, dom.make("code", { text: value.text })));
-    return dom.make("div", {}, dom.make("div", { class: "nb-scroll", tabindex: 0, role: "region", "aria-label": "Variables of this state" }, dom.make("table", { class: "nb-values" }, dom.make("tbody", {}, ...data.map(line)))),
-      ...lines.map((/** @type {[string, string[]]} */ [name, names]) => dom.make("p", { class: "nb-facts" }, dom.make("b", { text: `${name}: ` }), names.join(", "))));
+  /** Close the comparison, and tell whether there was one. */
+  function uncompare() {
+    const was = compared !== null;
+    compared = null;
+    if (was) drawDetail();
+    return was;
   }
+
+  /** @param {State} row */
+  const go = (row) => void frame.deed("goto", [row.ref]);
 
   /** @param {boolean} on */
   function cover(on) {
@@ -286,7 +222,8 @@ export function pane(frame) {
     const why = row.ref === head.here ? "You are here." : "";
     return [
       { text: `${label(row)} selected` },
-      { label: "Go to this state…", icon: "go", primary: true, run: () => void frame.deed("goto", [row.ref]), kernel: true, why, id: "goto" },
+      { label: "Go to this state…", icon: "go", primary: true, run: () => go(row), kernel: true, why, id: "goto" },
+      { label: "Compare with now", icon: "compare", run: () => void compare(), kernel: true, why, id: "compare" },
       { label: "Name it…", icon: "name", run: named, kernel: true, id: "name" },
       ...(undo ? [{ gap: true }, undo] : []),
     ];
@@ -302,6 +239,7 @@ export function pane(frame) {
     if (reset && from === 0) known.clear();
     for (const ref of gone ?? []) known.delete(ref);
     for (const row of rows ?? []) known.set(row.ref, row);
+    compared = null;
     if (moved && known.has(head.here)) shown = { ref: head.here, data: null };
     draw();
     if (moved) grid.redraw();
@@ -312,8 +250,10 @@ export function pane(frame) {
   /** @param {string} key */
   function pressed(key) {
     if (key === "find") return find.focus(), true;
+    if (key === "compare" && shown.ref) return void compare(), true;
     if (key !== "escape") return false;
     if (!form.hidden) return (form.hidden = true);
+    if (uncompare()) return true;
     if (over && frame.width === "narrow") return cover(false), true;
     if (!filter.find && !filter.variable) return false;
     find.value = filter.find = filter.variable = "";

@@ -1,14 +1,15 @@
 /**
  * Drawing lines on the canvas of uPlot: many pale ones, a few in colour and dash, and their names at the end.
  *
- * @typedef {{ id: string, x: ArrayLike<number>, y: ArrayLike<number>, raw: ArrayLike<number> | null, slot: number | undefined, failed: boolean }} Stroke
- *   `slot`: the number of its colour; `raw`: the line before it was smoothed
+ * @typedef {{ id: string, x: ArrayLike<number>, y: ArrayLike<number>, raw: ArrayLike<number> | null, slot: number | undefined, failed: boolean, marked: number[] }} Stroke
+ *   `slot`: the number of its colour; `raw`: the line before it was smoothed; `marked`: the indices of points with a dot
  * @typedef {{ left: number, top: number, width: number, height: number }} Box
  * @typedef {{ x: [number, number], y: [number, number], log: boolean }} Scales
  */
 
 /** What lies farther off is drawn at the edge of this, in pixels. */
 const FAR = 1e5;
+const MARK = 3.2;
 
 /** Dashes in the order of the colours, in pixels. */
 export const DASHES = [[], [7, 4], [2, 4], [7, 3, 2, 3], [13, 4], [], [7, 4], [2, 4]];
@@ -58,7 +59,7 @@ export function lines(context, strokes, box, scales, { pale, line, ratio }) {
     pen(context, pale, ratio, failed ? [2 * ratio, 3 * ratio] : []);
     draw(x, y);
   }
-  for (const { x, y, raw, slot = 0 } of strong) {
+  for (const { x, y, raw, slot = 0, marked } of strong) {
     if (raw) {
       context.globalAlpha = 0.25;
       pen(context, line(slot), ratio, []);
@@ -67,8 +68,17 @@ export function lines(context, strokes, box, scales, { pale, line, ratio }) {
     }
     pen(context, line(slot), 1.8 * ratio, DASHES[slot].map((length) => length * ratio));
     draw(x, y);
+    for (const at of marked) dot(context, place.across(x[at]), place.down(y[at]), MARK * ratio);
   }
   context.restore();
+}
+
+/** Fill a dot in the colour of the pen. @param {CanvasRenderingContext2D} context @param {number} x @param {number} y @param {number} radius */
+function dot(context, x, y, radius) {
+  context.fillStyle = context.strokeStyle;
+  context.beginPath();
+  context.arc(x, y, radius, 0, 2 * Math.PI);
+  context.fill();
 }
 
 /** @param {CanvasRenderingContext2D} context @param {string} colour @param {number} width @param {number[]} dash */

@@ -12,6 +12,7 @@ export const KEYS = [
   { key: "↑ ↓ PgUp PgDn Home End", does: "move in the list. In a chart: the next line" },
   { key: "Shift-↑ ↓", does: "select a range" },
   { key: "↑ ↓ Shift-↑ ↓ 0", does: "on an axis: move the filter, move its top, clear it" },
+  { key: "Shift-← → ↑ ↓ 0", does: "in a header with bars: move the filter, widen and narrow it, clear it" },
   { key: "Space", does: "select" },
   { key: "Enter", does: "open the detail. In a header: sort" },
   { key: "Ctrl-A", does: "select what is filtered" },

@@ -4,7 +4,7 @@
  * @typedef {{ ref: string, kind: string, parent: string, saved_at: string, cell: number | null, source: string,
  *   added: string[], changed: string[], removed: string[], partly: string[], names: string[], missed: number,
  *   adds: number, size: number, seconds?: number | null, error?: string }} State
- * @typedef {{ id: string, type: "state" | "way" | "same" | "running", row: State, lane: number, lanes: number[], joins: number[],
+ * @typedef {{ id: string, type: "state" | "way" | "same" | "running" | "failed", row: State, lane: number, lanes: number[], joins: number[],
  *   onWay: boolean, states: State[], open: boolean, tip: boolean, root: boolean }} Line
  *   `lanes`: the lanes that pass through the line; `joins`: lanes that end in this line, coming from above;
  *   `states`: of a folded way, or of folded cells that changed nothing
@@ -18,11 +18,31 @@ export const label = (row) => (row.cell === null ? (row.names[0] ?? row.ref.slic
 /** @param {State} row the first line of the cell */
 export const firstLine = (row) => row.source.split("\n").find((line) => line.trim() && !line.trim().startsWith("#"))?.trim() ?? row.source.trim();
 
-/** The line of the cell that runs. @param {{ cell: number | null, source: string }} cell @returns {Line} */
-export const runningLine = ({ cell, source }) => {
-  const row = { ref: "running", kind: "", parent: "", saved_at: "", cell, source, added: [], changed: [], removed: [], partly: [], names: [], missed: 0, adds: 0, size: 0 };
-  return { id: "running", type: "running", row, lane: 0, lanes: [0], joins: [], onWay: true, states: [], open: false, tip: true, root: false };
-};
+/** @typedef {{ cell: number | null, source: string, error?: string, saved_at?: string }} Cell a cell without a state of its own */
+
+/**
+ * The lines above the present state: the cell that runs, and those that failed and changed nothing.
+ * @param {{ running: Cell | null, failed?: Cell[] }} head @returns {Line[]}
+ */
+export function linesAbove({ running, failed = [] }) {
+  const cells = /** @type {[Cell, "running" | "failed"][]} */ ([...(running ? [[running, "running"]] : []), ...failed.map((cell) => [cell, "failed"])]);
+  return cells.map(([{ cell, source, error = "", saved_at = "" }, type], at) => {
+    const ref = `${type} ${cell}`;
+    const row = { ref, kind: "", parent: "", saved_at, cell, source, error, added: [], changed: [], removed: [], partly: [], names: [], missed: 0, adds: 0, size: 0 };
+    return { id: ref, type, row, lane: 0, lanes: [0], joins: [], onWay: true, states: [], open: false, tip: at === 0, root: false };
+  });
+}
+
+/** Whether a line stands for several states, and opens. @param {Line} line */
+export const isFold = ({ type }) => type === "way" || type === "same";
+
+/** What a line says that stands for several states. @param {Line} line @param {Map<string, State>} known */
+export function foldText({ type, states, row }, known) {
+  if (type === "same") return `${states.length} cells that changed nothing`;
+  const from = known.get(states.at(-1)?.parent ?? "");
+  const named = states.find((each) => each.names.length)?.names[0];
+  return `other way${named ? ` “${named}”` : ""}${from ? ` from ${label(from)}` : ""}: ${states.length} ${states.length === 1 ? "state" : "states"}, last ${label(row)}`;
+}
 
 /** @param {State} row whether the cell changed nothing */
 export const isIdle = (row) => !row.added.length && !row.changed.length && !row.removed.length && !row.names.length;

@@ -34,7 +34,7 @@ export function pane(frame) {
   const split = dom.make("div", { class: "nb-split" }, dom.make("div", { class: "nb-list" }, grid.element), detail);
   const element = dom.make("div", {}, heading, bar, split);
   const curves = parts.curves.picture(frame, {
-    known, slots, best: () => best(), visible: () => visible, selected: () => [], brush: () => {}, brushes: () => ({}),
+    known, slots, best: () => best(), mode: () => known.mode, visible: () => visible, selected: () => [], brush: () => {}, brushes: () => ({}),
     light: (id) => grid.light(id), select: () => {}, back: () => {}, layout: () => {},
   }, dom.make("div"));
   detail.append(curves.element);

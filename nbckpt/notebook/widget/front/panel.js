@@ -50,14 +50,28 @@
  * @property {typeof import("./keys.js")} keys
  * @property {typeof import("./popups.js")} popups
  * @property {typeof import("./grid.js")} grid
+ * @property {typeof import("./grid_cells.js")} grid_cells
+ * @property {typeof import("./grid_keys.js")} grid_keys
  * @property {typeof import("./frame.js")} frame
+ * @property {typeof import("./tabs.js")} tabs
+ * @property {typeof import("./state_line.js")} state_line
+ * @property {typeof import("./action_line.js")} action_line
+ * @property {typeof import("./message_line.js")} message_line
  * @property {typeof import("./rows.js")} rows
  * @property {typeof import("./checkpoint_rows.js")} checkpoint_rows
  * @property {typeof import("./checkpoint_columns.js")} checkpoint_columns
  * @property {typeof import("./checkpoint_detail.js")} checkpoint_detail
+ * @property {typeof import("./checkpoint_save.js")} checkpoint_save
+ * @property {typeof import("./checkpoint_side.js")} checkpoint_side
+ * @property {typeof import("./checkpoint_deeds.js")} checkpoint_deeds
  * @property {typeof import("./lanes.js")} lanes
+ * @property {typeof import("./history_columns.js")} history_columns
+ * @property {typeof import("./history_detail.js")} history_detail
  * @property {typeof import("./series.js")} series
  * @property {typeof import("./experiment.js")} experiment
+ * @property {typeof import("./trial_view.js")} trial_view
+ * @property {typeof import("./trial_list.js")} trial_list
+ * @property {typeof import("./trial_heading.js")} trial_heading
  * @property {typeof import("./columns.js")} columns
  * @property {typeof import("./heading.js")} heading
  * @property {typeof import("./deeds.js")} deeds
@@ -65,6 +79,7 @@
  * @property {typeof import("./curves.js")} curves
  * @property {typeof import("./ink.js")} ink
  * @property {typeof import("./axes.js")} axes
+ * @property {typeof import("./dots.js")} dots
  * @property {typeof import("./media.js")} media
  * @property {typeof import("./tools.js")} tools
  * @property {typeof import("./brushing.js")} brushing

@@ -79,7 +79,7 @@ export function picture(frame, beside) {
       const points = made.map(({ name, x, axis }) => [x, down(Math.max(-0.02, Math.min(1.03, axis.place(logic.valueOf(row, name)))))]).filter(([, y]) => Number.isFinite(y));
       const slot = beside.slots.get(row.id);
       const place = Math.max(0, Math.min(1, shade.place(row.metrics?.[beside.known.metric])));
-      const part = beside.known.mode === "max" ? place : 1 - place;
+      const part = beside.mode() === "max" ? place : 1 - place;
       const colour = !seen.has(row.id) || row.status === "failed" || Number.isNaN(part) ? "var(--nb-pale)" : slot !== undefined ? `var(--nb-line-${slot + 1})` : `color-mix(in srgb, var(--nb-high) ${Math.round(100 * part)}%, var(--nb-low))`;
       return dom.draw("polyline", {
         points: points.map((point) => point.map((each) => each.toFixed(1)).join(",")).join(" "), "data-id": row.id, class: "nb-parallel-line",

@@ -1,10 +1,11 @@
 /**
- * What stands beside the table: curves, settings, parallel lines, comparison, one trial.
+ * What stands beside the table: curves, best so far, settings, parallel lines, Pareto front, comparison, one trial.
  *
  * @typedef {object} Beside what the pictures may ask and do
  * @property {ReturnType<typeof import("./experiment.js").experiment>["known"]} known
  * @property {Map<string, number>} slots
  * @property {() => import("./rows.js").Trial | undefined} best
+ * @property {() => import("./rows.js").Mode} mode
  * @property {() => import("./rows.js").Trial[]} visible
  * @property {() => string[]} selected
  * @property {(column: string, range: import("./rows.js").Brush | null) => void} brush
@@ -15,7 +16,9 @@
  * @property {() => void} layout
  */
 
-const TABS = /** @type {[string, string][]} */ ([["curves", "Curves"], ["settings", "Settings"], ["parallel", "Parallel lines"], ["compare", "Compare"]]);
+const TABS = /** @type {[string, string][]} */ ([
+  ["curves", "Curves"], ["best_so_far", "Best so far"], ["pareto", "Pareto front"], ["settings", "Settings"], ["parallel", "Parallel lines"], ["compare", "Compare"],
+]);
 
 /**
  * Fill an element with the picture that is chosen.
@@ -32,7 +35,8 @@ export function pictures(frame, element, beside) {
   element.append(bar, body);
   /** @type {Record<string, any>} */
   const made = {};
-  const known = (/** @type {[string, string]} */ [name]) => Boolean(parts[name]);
+  /** A front needs two objectives. @param {[string, string]} tab */
+  const known = ([name]) => Boolean(parts[name]) && (name !== "pareto" || beside.known.objectives.length > 1);
 
   /** @param {string} name */
   const picture = (name) => (made[name] ??= parts[name]?.picture(frame, beside, tools));
@@ -57,6 +61,10 @@ export function pictures(frame, element, beside) {
   function draw() {
     if (state.shown !== null) return;
     if (!element.contains(bar)) element.replaceChildren(bar, body);
+    if (!TABS.filter(known).some(([name]) => name === state.tab)) {
+      [state.tab] = TABS[0];
+      tools.replaceChildren();
+    }
     drawTabs();
     const now = picture(state.tab);
     if (!now) return;

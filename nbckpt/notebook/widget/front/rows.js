@@ -21,7 +21,6 @@
  * @property {string[]} [tags]
  * @property {number} [started]
  * @property {number} [seconds]
- * @property {number} [rung]
  * @property {boolean} [front] it is on the Pareto front of several objectives
  * @typedef {"min" | "max"} Mode
  * @typedef {{ low: number, high: number } | { values: string[] }} Brush a range of numbers, or a choice of texts

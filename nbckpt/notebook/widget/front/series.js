@@ -1,7 +1,8 @@
 /**
  * Lines: what comes as bytes, colours, smoothing, ranges, the nearest one. Pure: the tests import this in Node.
  *
- * @typedef {{ x: Float64Array, seconds: Float64Array, y: Float64Array }} Line points of a trial, by step and by seconds
+ * @typedef {{ x: Float64Array, seconds: Float64Array, y: Float64Array, marks?: number[] }} Line points of a trial, by step and by
+ *   seconds; `marks`: the steps after which a scheduler compared it
  */
 
 /**

@@ -55,22 +55,10 @@ export function picture(frame, beside) {
     const share = axes.explains(values, able.map(value));
     const text = `${name} explains ${share.toFixed(2)} of the variance (${format.count(able.length, "trial")})`;
     const svg = dom.draw("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "nb-multiple", role: "img", "aria-label": `${beside.known.metric} over ${name}. ${text}` },
-      ...frameOf(across, upwards), brushed(name, across), ...dots(name, shown, seen, across, upwards));
+      ...parts.dots.ground(dom, across, upwards, BOX), brushed(name, across), ...dots(name, shown, seen, across, upwards));
     parts.brushing.brushing(svg, { share: (x) => (x * WIDTH - BOX.left) / BOX.width, along: "x", done: (from, to) => beside.brush(`settings:${name}`, across.brush(from, to)) });
     const clear = beside.brushes()[`settings:${name}`] && dom.button({ label: `Clear the filter of ${name}`, icon: "close", bare: true, quiet: true, run: () => beside.brush(`settings:${name}`, null) });
     return dom.make("figure", { class: "nb-multiple-card" }, dom.make("figcaption", {}, dom.make("strong", { text: name }), dom.make("span", { class: "nb-quiet-text", text: ` explains ${share.toFixed(2)}`, title: text }), clear), svg);
-  }
-
-  /** Grid lines with their numbers. @param {Axis} across @param {Axis} upwards */
-  function frameOf(across, upwards) {
-    const crowded = across.ticks.length > 6;
-    const columns = across.ticks.filter((_, index) => !crowded || index % 2 === 0).map(({ at, text }) =>
-      dom.draw("text", { x: BOX.left + at * BOX.width, y: HEIGHT - 14, "text-anchor": "middle", class: "nb-tick", text: text.length > 9 ? `${text.slice(0, 8)}…` : text }));
-    const lines = upwards.ticks.flatMap(({ at, text }) => {
-      const y = BOX.top + (1 - at) * BOX.height;
-      return [dom.draw("line", { x1: BOX.left, x2: BOX.left + BOX.width, y1: y, y2: y, class: "nb-grid-line" }), dom.draw("text", { x: BOX.left - 4, y: y + 3.5, "text-anchor": "end", class: "nb-tick", text })];
-    });
-    return [...lines, ...columns, dom.draw("rect", { x: BOX.left, y: BOX.top, width: BOX.width, height: BOX.height, class: "nb-frame" })];
   }
 
   /** @param {string} name @param {Axis} across */
@@ -83,15 +71,12 @@ export function picture(frame, beside) {
 
   /** @param {string} name @param {Trial[]} able @param {Set<string>} seen @param {Axis} across @param {Axis} upwards */
   function dots(name, able, seen, across, upwards) {
-    const best = beside.best()?.id;
     const nearness = (/** @type {Trial} */ row) => Number(beside.slots.has(row.id)) + Number(seen.has(row.id));
     return [...able].sort((a, b) => nearness(a) - nearness(b)).map((row) => {
-      const slot = beside.slots.get(row.id);
       const [x, y] = [BOX.left + across.place(row.settings?.[name]) * BOX.width, BOX.top + (1 - upwards.place(value(row))) * BOX.height];
       if (!Number.isFinite(x) || !Number.isFinite(y)) return null;
-      const colour = !seen.has(row.id) ? "fill: var(--nb-pale)" : slot === undefined ? "" : `fill: var(--nb-line-${slot + 1})`;
-      const title = dom.draw("title", { text: `${row.id}  ${name} ${format.exact(row.settings?.[name])}  ${beside.known.metric} ${format.number(value(row))}` });
-      return dom.draw("circle", { cx: x.toFixed(1), cy: y.toFixed(1), r: row.id === best ? 5 : slot === undefined ? 2.8 : 3.8, class: row.id === best ? "nb-dot nb-dot-best" : "nb-dot", style: colour, "data-id": row.id }, title);
+      const title = `${row.id}  ${name} ${format.exact(row.settings?.[name])}  ${beside.known.metric} ${format.number(value(row))}`;
+      return parts.dots.dot(dom, beside, row, { x, y }, { seen, title });
     });
   }
 

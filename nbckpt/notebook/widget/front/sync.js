@@ -27,10 +27,12 @@ export function tab(state) {
 
 /**
  * The sentence, in parts: a time stands between them.
- * @param {Message} state @param {typeof import("./format.js")} format @param {number} now @returns {{ icon: string, before: string, at: number, after: string }}
+ * @param {Message} state @param {typeof import("./format.js")} format @param {number} now
+ * @param {string} [gone] when the kernel answered last, if it has gone @returns {{ icon: string, before: string, at: number, after: string }}
  */
-export function sentence(state, format, now) {
+export function sentence(state, format, now, gone = "") {
   const said = (/** @type {string} */ icon, /** @type {string} */ before, at = 0, after = "") => ({ icon, before, at, after });
+  if (gone && state.state === "synced") return said("waiting", `Last seen ${gone}: all in ${state.url}. Run this cell again.`);
   if (state.state === "off") return said("warn", "Your checkpoints are on this machine only.");
   if (state.state === "sending") {
     const [done, size, left] = state.progress ?? [0, 0, null];
@@ -56,10 +58,10 @@ function waiting({ waiting: [checkpoints = 0, trials = 0] = [], url, pushed_at: 
   return pushed ? `Not checked yet in this kernel: ${url}.` : `Nothing was sent to ${url} yet.`;
 }
 
-/** When the next push comes, in seconds from now; null if that is not known. @param {Message} state @param {number} now */
-export function next(state, now) {
-  const at = seconds(state.pushed_at);
-  return state.background && at && state.state === "synced" && state.period < 86400 ? Math.max(0, at + state.period - now) : null;
+/** When the next push comes, in seconds since 1970; null if that is not known. @param {Message} state */
+export function next({ state, background, pushed_at: pushed, period }) {
+  const at = seconds(pushed);
+  return background && at && ["synced", "waiting"].includes(state) && period < 86400 ? at + period : null;
 }
 
 /** @param {Frame} frame @returns {import("./panel.js").Pane} */
@@ -115,9 +117,10 @@ export function pane(frame) {
   }
 
   function facts() {
-    const left = next(state, Date.now() / 1000);
+    const at = next(state);
     const words = PERIODS.find((each) => each.value === choice(state.period ?? 300))?.text ?? "";
-    return [`${held()} here`, left === null ? "" : left < 1 ? "next now" : `next in ${format.duration(left)}`, words].filter(Boolean).join(" · ");
+    const push = state.state === "waiting" ? " · next try " : " · next ";
+    return [`${held()} here`, at !== null && !frame.gone() ? push : "", at !== null && !frame.gone() ? frame.until(at) : null, ` · ${words}`];
   }
 
   /** @param {boolean} [anyway] */
@@ -126,17 +129,18 @@ export function pane(frame) {
     if (!state.state || (now === drawn && !anyway)) return;
     const editing = document.activeElement === place;
     drawn = now;
-    const { icon, before, at, after } = sentence(state, format, Date.now() / 1000);
+    const { icon, before, at, after } = sentence(state, format, Date.now() / 1000, frame.gone());
     const isOff = state.state === "off";
     if (!editing && !isChanging) place.value = state.url ?? place.value;
     often = isOff ? often : choice(state.period);
     period.value = often;
+    period.disabled = Boolean(frame.why());
     const [done, size] = state.progress ?? [0, 0];
     dom.fill(
       card,
-      dom.make("div", { class: `nb-sync-line nb-sync-${state.state}` }, dom.icon(/** @type {any} */ (icon)), dom.make("span", { class: "nb-sync-words", role: "status" }, before, at ? frame.age(at) : "", after), ...buttons()),
+      dom.make("div", { class: `nb-sync-line nb-sync-${frame.gone() ? "gone" : state.state}` }, dom.icon(/** @type {any} */ (icon)), dom.make("span", { class: "nb-sync-words", role: "status" }, before, at ? frame.age(at) : "", after), ...buttons()),
       size ? dom.progress(done / size, "sent") : null,
-      dom.make("p", { class: "nb-dim", text: isOff ? `${held()} would be sent, and after that what is new.` : facts() }),
+      dom.make("p", { class: "nb-dim" }, ...(isOff ? [`${held()} would be sent, and after that what is new.`] : facts())),
       isOff || isChanging
         ? dom.make("div", { class: "nb-sync-form" }, dom.make("label", {}, "Place ", place), dom.make("label", {}, "How often ", period),
             dom.button({ label: isOff ? "Turn on" : "Use this place", primary: isOff, run: () => void set(), why: frame.why(), id: "set" }),
@@ -159,7 +163,7 @@ export function pane(frame) {
     id: "sync",
     title: "Sync",
     element,
-    count: () => (state.state ? tab(state) : ""),
+    count: () => (state.state && !frame.gone() ? tab(state) : ""),
     follow: () => ({}),
     message(message) {
       if (message.kind !== "sync") return;

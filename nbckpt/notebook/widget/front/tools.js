@@ -3,30 +3,22 @@
  *
  * @typedef {import("./rows.js").Filter} Filter
  * @typedef {import("./panel.js").Action} Action
- * @typedef {object} Toolbox what the tools show and change
- * @property {ReturnType<typeof import("./experiment.js").experiment>["known"]} known
- * @property {{ filter: Filter, mode: import("./rows.js").Mode | null, columns: { hidden: string[], shown: string[] }, shows: string }} state
- * @property {() => import("./rows.js").Mode} mode
- * @property {() => import("./columns.js").View} view
+ * @typedef {object} Toolbox what the tools need beside what is chosen
+ * @property {() => import("./columns.js").View} columns
  * @property {() => string | undefined} showing
- * @property {(change: Partial<Filter>) => void} filter
- * @property {(metric: string) => void} setMetric
- * @property {(mode: import("./rows.js").Mode) => void} setMode
- * @property {() => boolean} byBest
- * @property {(best: boolean) => void} setByBest
- * @property {() => void} kept the state has changed: keep it, and draw
+ * @property {() => void} kept a choice has changed: keep it, and draw
  */
 
 /**
  * Make the tools.
- * @param {import("./panel.js").Frame} frame @param {Toolbox} pane
+ * @param {import("./panel.js").Frame} frame @param {import("./trial_view.js").TrialView} view @param {Toolbox} pane
  */
-export function tools(frame, pane) {
+export function tools(frame, view, pane) {
   const { dom, format, parts } = frame;
   const { rows: logic } = parts;
-  const { known, state } = pane;
+  const { known, state } = view;
   const find = dom.make("input", { type: "search", class: "nb-input nb-find", placeholder: "Find…", "aria-label": "Find trials", title: "Words in names, settings, errors; or lr<0.01" });
-  find.addEventListener("input", () => pane.filter({ find: find.value }));
+  find.addEventListener("input", () => view.filter({ find: find.value }));
   const chips = dom.make("div", { class: "nb-chips", role: "group", "aria-label": "Filter by status" });
   const choices = dom.make("div", { class: "nb-choices" });
   const element = dom.make("div", { class: "nb-tools" }, find, chips, dom.make("span", { class: "nb-gap" }), choices);
@@ -47,25 +39,25 @@ export function tools(frame, pane) {
   /** The chips as a menu, where there is no room. @param {Record<string, number>} counts */
   function statusMenu(counts) {
     const options = Object.keys(format.STATUS).filter((status) => counts[status]).map((status) => ({ value: status, text: `${/** @type {any} */ (format.STATUS)[status]} ${format.whole(counts[status])}` }));
-    return dom.select("Status", [{ value: "", text: `All ${format.whole(known.rows.size)}` }, ...options], state.filter.statuses[0] ?? "", (status) => pane.filter({ statuses: status ? [status] : [] }));
+    return dom.select("Status", [{ value: "", text: `All ${format.whole(known.rows.size)}` }, ...options], state.filter.statuses[0] ?? "", (status) => view.filter({ statuses: status ? [status] : [] }));
   }
 
   /** @param {string} id @param {string[]} statuses @param {boolean} on */
   const chip = (id, statuses, on) => ({
     type: "button", class: "nb-chip", "aria-pressed": String(on), "data-action": `chip-${id}`,
-    on: { click: (/** @type {MouseEvent} */ event) => pane.filter({ statuses: event.shiftKey && statuses.length ? toggled(statuses[0]) : on ? [] : statuses }) },
+    on: { click: (/** @type {MouseEvent} */ event) => view.filter({ statuses: event.shiftKey && statuses.length ? toggled(statuses[0]) : on ? [] : statuses }) },
   });
   /** @param {string} status */
   const toggled = (status) => (state.filter.statuses.includes(status) ? state.filter.statuses.filter((each) => each !== status) : [...state.filter.statuses, status]);
 
   function choiceTools() {
     const made = [];
-    if (known.metrics.length > 1) made.push(dom.select("Metric", known.metrics, known.metric, pane.setMetric));
+    if (known.metrics.length > 1) made.push(dom.select("Metric", known.metrics, known.metric, view.setMetric));
     else if (known.metric) made.push(dom.make("span", { text: known.metric }));
     if (known.metric) {
-      made.push(dom.select("Value", [{ value: "last", text: "last" }, { value: "best", text: "best" }], pane.byBest() ? "best" : "last", (value) => pane.setByBest(value === "best")));
-      const words = pane.mode() === "max" ? "highest is best" : "lowest is best";
-      made.push(dom.button({ label: known.guess && !state.mode ? `${words}?` : words, icon: "swap", quiet: true, bare: narrow(), id: "mode", title: "Turn the direction round", run: () => pane.setMode(pane.mode() === "max" ? "min" : "max") }));
+      made.push(dom.select("Value", [{ value: "last", text: "last" }, { value: "best", text: "best" }], state.byBest ? "best" : "last", (value) => view.setByBest(value === "best")));
+      const words = view.mode() === "max" ? "highest is best" : "lowest is best";
+      made.push(dom.button({ label: known.guess && !state.mode ? `${words}?` : words, icon: "swap", quiet: true, bare: narrow(), id: "mode", title: "Turn the direction round", run: () => view.setMode(view.mode() === "max" ? "min" : "max") }));
     }
     if (!narrow()) {
       const menu = dom.button({ label: "Columns", icon: "columns", quiet: true, id: "columns", run: () => frame.menu(menu, columnMenu()) });
@@ -87,14 +79,14 @@ export function tools(frame, pane) {
   /** @returns {Action[]} */
   function columnMenu() {
     const { allColumns, chosenColumns, title } = parts.columns;
-    return allColumns(pane.view()).filter((/** @type {string} */ id) => id !== "id").map((/** @type {string} */ id) => ({
-      label: title(id), checked: chosenColumns(pane.view()).includes(id), run: () => toggleColumn(id),
+    return allColumns(pane.columns()).filter((/** @type {string} */ id) => id !== "id").map((/** @type {string} */ id) => ({
+      label: title(id), checked: chosenColumns(pane.columns()).includes(id), run: () => toggleColumn(id),
     }));
   }
 
   /** @param {string} id */
   function toggleColumn(id) {
-    const on = parts.columns.chosenColumns(pane.view()).includes(id);
+    const on = parts.columns.chosenColumns(pane.columns()).includes(id);
     const without = (/** @type {string[]} */ names) => names.filter((name) => name !== id);
     state.columns = { hidden: on ? [...without(state.columns.hidden), id] : without(state.columns.hidden), shown: on ? without(state.columns.shown) : [...without(state.columns.shown), id] };
     pane.kept();

@@ -1,0 +1,73 @@
+/** Best so far and the Pareto front: which dots the line turns at, and what the picture says. */
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import * as axes from "../../nbckpt/notebook/widget/front/axes.js";
+import { improvements, inOrder, verdict } from "../../nbckpt/notebook/widget/front/best_so_far.js";
+import { apart, chosen, stairs } from "../../nbckpt/notebook/widget/front/dots.js";
+import * as format from "../../nbckpt/notebook/widget/front/format.js";
+import { front } from "../../nbckpt/notebook/widget/front/pareto.js";
+import * as rows from "../../nbckpt/notebook/widget/front/rows.js";
+
+const dots = (...values) => values.map(([x, y]) => ({ row: { id: `t${x}`, n: x }, x, y }));
+const ids = (some) => some.map(({ row }) => row.id);
+const MIN = { metric: "loss", mode: "min" };
+const MAX = { metric: "accuracy", mode: "max" };
+
+test("the line turns where a trial is better than all before it", () => {
+  const all = dots([0, 3], [1, 4], [2, 2], [3, 2], [4, 1]);
+  assert.deepEqual(ids(improvements(all, "min")), ["t0", "t2", "t4"]);
+  assert.deepEqual(ids(improvements(all, "max")), ["t0", "t1"]);
+  assert.deepEqual(improvements([], "min"), []);
+});
+
+test("trials stand at their numbers, or in their order", () => {
+  const places = (...numbers) => inOrder(numbers.map((n) => ({ n }))).map(([, x]) => x);
+  assert.deepEqual(places(4, 0, 2), [0, 2, 4]);
+  assert.deepEqual(places(4, -1, -1), [0, 1, 2]);
+});
+
+test("the picture says how long nothing better came", () => {
+  const all = dots([0, 3], [1, 1], [2, 2], [3, 2]);
+  assert.equal(verdict(all, all[1], format), "t1 is the best. The 2 trials after it found nothing better.");
+  assert.equal(verdict(all, all[2], format), "t2 is the best. The trial after it found nothing better.");
+  assert.equal(verdict(all, all[3], format), "t3, the last trial, is the best.");
+});
+
+test("no trial on the front is worse than another in both", () => {
+  const all = dots([1, 5], [2, 3], [3, 3], [4, 1], [5, 2], [2.5, 4]);
+  assert.deepEqual(ids(front(all, [MIN, MIN])), ["t1", "t2", "t4"]);
+  assert.deepEqual(ids(front(all, [MIN, MAX])), ["t1"]);
+  assert.deepEqual(ids(front(all, [MAX, MAX])), ["t5", "t3", "t2.5", "t1"]);
+});
+
+test("equal trials stand on the front together", () => {
+  const all = dots([1, 1], [1, 1], [0, 2]);
+  assert.equal(front(all, [MIN, MIN]).length, 3);
+});
+
+test("steps are level first, and end where they should", () => {
+  assert.equal(stairs([{ x: 0, y: 9 }, { x: 4, y: 2 }], 7), "M0.0 9.0H4.0V2.0H7.0");
+  assert.equal(stairs([{ x: 0, y: 9 }]), "M0.0 9.0");
+  assert.equal(stairs([], 7), "");
+});
+
+test("names that would lie on each other are left out, and the last stays", () => {
+  const places = [{ x: 0, y: 0 }, { x: 8, y: 4 }, { x: 9, y: 40 }, { x: 90, y: 41 }];
+  assert.deepEqual(apart(places).map(({ x }) => x), [8, 9, 90]);
+});
+
+test("of very many dots the line and the coloured ones are drawn", () => {
+  const all = dots(...Array.from({ length: 1000 }, (_, at) => [at, at]));
+  const drawn = ids(chosen(all, new Set([all[999]]), new Map([["t998", 0]]), new Set(["t997"])));
+  assert.equal(drawn.length, 600);
+  assert.ok(["t999", "t998", "t997"].every((id) => drawn.includes(id)));
+});
+
+test("an axis that counts is never a log one, and its ticks are whole", () => {
+  const counts = axes.axis([1, 2, 500], rows, format, { scale: true, counts: true });
+  assert.equal(counts.log, false);
+  const few = axes.axis([1, 2], rows, format, { scale: true, counts: true });
+  assert.deepEqual(few.ticks.map(({ text }) => text), ["1", "2"]);
+});
