@@ -123,6 +123,24 @@ def test_media_of_trials_on_other_nodes_are_kept_here(nodes: Nodes, together: di
     assert nodes.left() == []
 
 
+def adds(config: dict[str, Any]) -> None:
+    checkpoint = nbckpt.get_checkpoint()
+    total = checkpoint.to_dict()["total"] if checkpoint else 0.0
+    while True:
+        total += config["x"]
+        saved = {"total": total} if nbckpt.should_checkpoint() else None
+        nbckpt.report(total=total, checkpoint=saved)
+
+
+def test_a_population_on_all_nodes_takes_over_checkpoints(nodes: Nodes) -> None:
+    pbt = nbckpt.trials.PBT(2, max_t=6, metric="total", mode="max")
+    experiment = finished(adds, {"x": nbckpt.grid_search([1.0, 2.0, 8.0])}, scheduler=pbt, seed=1)
+    assert [told(trial) for trial in experiment.trials] == [[*range(1, 7)]] * 3
+    donors = [(trial.folder / "events.jsonl").read_text().count('"donor"') for trial in experiment.trials]
+    assert sum(donors) > 1
+    assert nodes.left() == []
+
+
 def test_a_trial_of_a_lost_node_continues_on_another_node(nodes: Nodes, together: dict[str, Any]) -> None:
     """The trial continues from its last checkpoint."""
     doomed = nodes.nodes["second"].node_id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -285,6 +286,81 @@ def test_a_message_comes_once_and_whole(tmp_path: Path) -> None:
     assert (kernel.receive(), job.sent_to_me()) == ([(ANSWER, b"b")], len(whole))
     shutil.rmtree(tmp_path / "box")
     assert job.sent_to_me() == -1
+
+
+def test_a_full_disk_leaves_no_half_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel, job = Mailbox.of_kernel(tmp_path / "box"), Mailbox.of_job(tmp_path / "box")
+    write, left = os.write, [30]
+
+    def fills(file: int, data: Any) -> int:
+        if not left[0]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written = write(file, bytes(data[: left[0]]))
+        left[0] -= written
+        return written
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", fills)
+        with pytest.raises(OSError, match="No space left"):
+            kernel.send(REQUEST, b"a" * 100)
+    kernel.send(REQUEST, b"b")
+    assert job.receive() == [(REQUEST, b"b")]
+
+
+@pytest.mark.parametrize("frame", [b"?" + bytes(8), ANSWER + b"\xff" * 8, b"no message at all"])
+def test_a_hostile_message_is_an_error_and_never_a_wait(frame: bytes) -> None:
+    def spoils(trial: Trial, result: Mapping[str, Any]) -> None:
+        (mailbox,) = trial.folder.parent.glob(f"{FOLDER}/t0-*")
+        with (mailbox / "to_kernel").open("ab") as file:
+            file.write(frame)
+
+    (trial,) = run(count, LOCAL, {"hangs_at": 3}, callbacks=[Hook(spoils)]).trials
+    assert trial.status == Status.ERROR
+    assert "to_kernel' is damaged" in trial.error
+
+
+def test_an_answer_that_is_not_a_pickle_is_the_trials_error() -> None:
+    def spoils(trial: Trial, result: Mapping[str, Any]) -> None:
+        (mailbox,) = trial.folder.parent.glob(f"{FOLDER}/t0-*")
+        Mailbox.of_job(mailbox).send(ANSWER, b"no pickle")
+
+    (trial,) = run(count, LOCAL, callbacks=[Hook(spoils)]).trials
+    assert (trial.status, trial.iteration) == (Status.ERROR, 1)
+    assert "the reported result cannot be loaded here" in trial.error
+
+
+def test_a_full_disk_at_the_job_ends_it_and_at_the_kernel_fails() -> None:
+    def fills(config: dict[str, Any]) -> None:
+        for i in range(4):
+            if i == config["i"]:
+                os.write = full  # as the disk of the job is for its mailbox
+            nbckpt.report(i=i)
+
+    def full(file: int, data: Any) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    (trial,) = run(fills, LOCAL, {"i": 2}).trials
+    assert (trial.status, trial.iteration) == (Status.ERROR, 2)
+    assert "the job cannot answer its kernel: No space left on device" in trial.error
+
+
+def test_a_second_kernel_cannot_run_the_trials_of_jobs() -> None:
+    refused: list[str] = []
+
+    def second(trial: Trial, result: Mapping[str, Any]) -> None:
+        if result["i"] == 1:
+            resume = f"nbckpt.open_experiment({str(trial.folder.parent)!r}).resume('t0', trust=True)"
+            done = subprocess.run(
+                [sys.executable, "-c", f"import nbckpt; {resume}"],
+                capture_output=True,
+                text=True,
+                timeout=SECONDS,
+            )
+            refused.append(done.stderr)
+
+    (trial,) = run(count, LOCAL, callbacks=[Hook(second)]).trials
+    assert (trial.status, told(trial)) == (Status.TERMINATED, [0, 1, 2, 3, 4, 5])
+    assert len(refused) == 1
 
 
 class SlurmJob:

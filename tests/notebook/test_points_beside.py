@@ -36,6 +36,42 @@ def test_cells_beside_a_running_trial_are_undone(watched: Notebook) -> None:
     assert "1 done" in str(watched.run("%ckpt trials beside"))
 
 
+POPULATION = """
+import time
+from pathlib import Path
+import nbckpt
+def train(config):
+    saved = nbckpt.get_checkpoint()
+    total = saved.to_dict()["total"] if saved else 0.0
+    while True:
+        while not Path("go").exists():
+            time.sleep(0.01)
+        total += config["x"]
+        asked = nbckpt.should_checkpoint()
+        nbckpt.report(total=total, checkpoint={"total": total} if asked else None)
+"""
+
+
+def test_a_population_trains_beside_cells_that_are_undone(watched: Notebook) -> None:
+    watched.run(POPULATION)
+    watched.run("pbt = nbckpt.trials.PBT(2, max_t=6, metric='total', mode='max')")
+    watched.run("space = {'x': nbckpt.grid_search([1.0, 8.0])}")
+    watched.run(
+        "experiment = nbckpt.run(train, space, scheduler=pbt, name='beside', seed=1, max_concurrent=1)"
+    )
+    watched.run("a = [1]; alias = a")
+    watched.run("alias.append(2)")
+    watched.run("%ckpt undo")
+    watched.run("Path('go').touch(); experiment.wait()")
+    watched.run("%ckpt redo")
+    assert watched.names["a"] == [1, 2]
+    trials = watched.names["experiment"].trials
+    assert [[result["training_iteration"] for result in trial.results] for trial in trials] == [
+        [*range(1, 7)]
+    ] * 2
+    assert any("donor" in (trial.folder / "events.jsonl").read_text() for trial in trials)
+
+
 def test_a_save_is_pushed_without_points_and_undone_elsewhere(
     watched: Notebook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 import math
 import os
@@ -12,6 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +32,7 @@ from nbckpt.cli import main
 from nbckpt.commands.values import find_scheduler
 from nbckpt.errors import UsageError
 from nbckpt.render.text import text
-from nbckpt.trials import PBT, Experiment, Scheduler, Trainable
+from nbckpt.trials import PBT, Callback, Experiment, Scheduler, Trainable, durable
 from nbckpt.trials.checkpoints import copying
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
 from nbckpt.trials.engine import takeover
@@ -671,6 +673,47 @@ def test_a_synced_experiment_has_what_was_taken_over(tmp_path: Path) -> None:
     for trial in again.trials:
         for record in trial.checkpoints.records():
             trial.checkpoints.check(record)
+
+
+@pytest.mark.parametrize("function", [train, Sum])
+def test_durable_trials_take_over_as_others_do(function: Any, tmp_path: Path) -> None:
+    expected = history(search(function, folder=tmp_path / "plain"))
+    remote = tmp_path / "remote"
+    experiment = search(durable(function, remote.as_uri()), folder=tmp_path / "durable")
+    assert history(experiment) == expected
+    assert check_takeovers(experiment) > 1
+    newest = [trial.checkpoint_name for trial in experiment.trials]
+    assert all(
+        [*remote.rglob(f"*{trial.id}/*{name}*")]
+        for trial, name in zip(experiment.trials, newest, strict=True)
+    )
+
+
+def test_a_cell_that_runs_twice_repeats_nothing(tmp_path: Path) -> None:
+    expected = history(search(folder=tmp_path))
+    assert history(search(folder=tmp_path)) == expected
+
+
+def test_a_cell_that_runs_again_meanwhile_goes_on(tmp_path: Path) -> None:
+    reported = threading.Event()
+
+    class Tells(Callback):
+        def on_trial_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
+            if result["training_iteration"] == 5:
+                reported.set()
+
+    options = {"executor": "thread", "name": "e", "metric": "total", "mode": "max", "folder": tmp_path}
+    space = {"x": nbckpt.grid_search(XS), "twice": nbckpt.sample_from(lambda spec: spec.config.x * 2)}
+    nbckpt.run(train, space, scheduler=pbt(), callbacks=[Tells()], **options)
+    assert reported.wait(SECONDS)
+    again = nbckpt.run(train, space, scheduler=pbt(), **options)
+    assert again.wait(SECONDS)
+    assert [trial.status for trial in again.trials] == ["TERMINATED"] * 4
+    for trial in again.trials:
+        assert [result["training_iteration"] for result in trial.results] == [*range(1, 13)]
+        ends = {4 * (event["rung"] + 1) for event in decided(trial, "exploit")}
+        for at, (former, result) in enumerate(itertools.pairwise(trial.results), 1):
+            assert at in ends or result["total"] == pytest.approx(former["total"] + result["x"])
 
 
 def test_gc_leaves_a_copy_that_is_made(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,13 +10,18 @@ from __future__ import annotations
 import os
 import struct
 import threading
+from contextlib import suppress
 from pathlib import Path
+
+from nbckpt.trials.executors.base import WorkerLostError
 
 REQUEST, ANSWER, OUTPUT = b"Q", b"A", b"O"
 ARRIVED, TIME_IS_UP, AGAIN, ALIVE = b"H", b"T", b"R", b"."
 """The kinds of messages: the job runs, it ends soon, it was started a second time, the kernel lives."""
 
+_KINDS = {REQUEST, ANSWER, OUTPUT, ARRIVED, TIME_IS_UP, AGAIN, ALIVE}
 _HEAD = struct.Struct(">cQ")
+_LARGEST = 1 << 40
 
 
 class Mailbox:
@@ -57,7 +62,7 @@ class Mailbox:
         return self._mine.stat().st_size > 0
 
     def send(self, kind: bytes, data: bytes = b"") -> None:
-        """Send a message.
+        """Send a message, whole or not at all.
 
         Raises:
             OSError: The disk failed, or the other side has removed the mailbox.
@@ -65,9 +70,14 @@ class Mailbox:
         frame = memoryview(_HEAD.pack(kind, len(data)) + data)
         with self._sending:
             file = os.open(self._mine, os.O_WRONLY | os.O_APPEND)
+            size = os.fstat(file).st_size
             try:
                 while frame:
                     frame = frame[os.write(file, frame) :]
+            except OSError:
+                with suppress(OSError):  # a full disk: the next message must not follow half of this one
+                    os.ftruncate(file, size)
+                raise
             finally:
                 os.close(file)
 
@@ -76,6 +86,7 @@ class Mailbox:
 
         Raises:
             OSError: The disk failed, or the other side has removed the mailbox.
+            WorkerLostError: There is something that is not a message, so none after it can be read.
         """
         with self._other.open("rb") as file:
             file.seek(self._read)
@@ -83,6 +94,8 @@ class Mailbox:
         messages, at = [], 0
         while at + _HEAD.size <= len(data):
             kind, size = _HEAD.unpack_from(data, at)
+            if kind not in _KINDS or size > _LARGEST:
+                raise WorkerLostError(f"the mailbox {str(self._other)!r} is damaged")
             end = at + _HEAD.size + size
             if end > len(data):
                 break

@@ -16,6 +16,7 @@ from collections import deque
 from contextlib import suppress
 from pathlib import Path
 
+from nbckpt.trials.executors.base import WorkerLostError
 from nbckpt.trials.executors.child import GRACE_S, Child
 from nbckpt.trials.executors.mailbox import AGAIN, ALIVE, ANSWER, ARRIVED, OUTPUT, TIME_IS_UP, Mailbox
 from nbckpt.trials.executors.output import Printed, listener, teeing
@@ -37,8 +38,16 @@ class JobConnection:
         self.is_cut = False
 
     def poll(self) -> bool:
-        """Return whether there is a request."""
-        for kind, data in self._mailbox.receive():
+        """Return whether there is a request.
+
+        Raises:
+            EOFError: The mailbox is damaged.
+        """
+        try:
+            messages = self._mailbox.receive()
+        except WorkerLostError as error:
+            raise EOFError(str(error)) from None
+        for kind, data in messages:
             if kind != ALIVE:
                 self._requests.append(data)
         return bool(self._requests)
@@ -61,9 +70,18 @@ class JobConnection:
         return self._requests.popleft()
 
     def send_bytes(self, data: bytes) -> None:
-        """Send an answer, after the output that came before it."""
-        self.flush()
-        self._mailbox.send(ANSWER, data)
+        """Send an answer, after the output that came before it. If that fails, the job ends.
+
+        Raises:
+            OSError: The disk is full, or the kernel is gone.
+        """
+        try:
+            self.flush()
+            self._mailbox.send(ANSWER, data)
+        except OSError as error:
+            self.is_cut = True  # the kernel would wait for this answer for ever
+            sys.stderr.write(f"the job cannot answer its kernel: {error.strerror or error}\n")
+            raise
 
     def flush(self) -> None:
         """Send the output since the last call."""

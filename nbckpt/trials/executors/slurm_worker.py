@@ -15,6 +15,7 @@ from collections import deque
 from contextlib import suppress
 from typing import Any
 
+from nbckpt.errors import StoreError
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
 from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.executors.base import Job, Worker, WorkerEndedError, WorkerLostError, WorkerTimeUpError
@@ -105,7 +106,8 @@ class SlurmWorker(Worker):
 
     def ask_for_checkpoint(self) -> None:
         """See `Worker.ask_for_checkpoint`: the job sends no answer to this request."""
-        self._send("ask_for_checkpoint")
+        with suppress(StoreError):  # the next request fails with it
+            self._send("ask_for_checkpoint")
 
     def stop(self) -> None:
         """See `Worker.stop`: a job that does not end in time is cancelled."""
@@ -174,8 +176,13 @@ class SlurmWorker(Worker):
         shutil.rmtree(self._mailbox.folder, ignore_errors=True)
 
     def _send(self, request: str, *given: Any) -> None:
-        with suppress(OSError):  # the next look notices that the job is gone
+        try:
             self._mailbox.send(REQUEST, pickle.dumps((request, given)))
+        except FileNotFoundError:
+            pass  # the next look notices that the job is gone
+        except OSError as error:
+            place = str(self._mailbox.folder)
+            raise StoreError(f"cannot write {place!r}: {error.strerror or error}") from error
 
     def _ask(self, request: str, *given: Any) -> Any:
         """Send a request to the job, and return the result.

@@ -125,5 +125,9 @@ def lasting(trial: Trial) -> int:
 
 
 def _finite(value: Any) -> float | None:
+    if type(value) is float:  # first, because nearly all are
+        return value if math.isfinite(value) else None
+    if type(value) is int:
+        return float(value)
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return float(value) if is_number and math.isfinite(value) else None

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from array import array
 from bisect import insort
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from nbckpt.errors import UsageError
@@ -18,6 +20,9 @@ from nbckpt.trials.schedulers.base import Scheduler, lasting
 
 _MOST_SKIPPED = 100
 """How many steps between two reports get the average of the earlier one. A report can claim any time."""
+
+
+_Put = Callable[["array[float]", float], object]
 
 
 class MedianStopping(Scheduler):
@@ -64,16 +69,18 @@ class MedianStopping(Scheduler):
             raise UsageError(f"every={every} is impossible: give a number above 0")
         self.grace_period, self.min_samples, self.every = grace_period, min_samples, every
         self._courses: dict[str, _Course] = {}
-        self._averages: dict[int, array[float]] = {}
+        self._averages = _by_step()
 
     def setup(self, experiment: ExperimentView) -> None:
         """See `Scheduler.setup`. The journals tell all earlier reports that do not come again."""
-        self._courses, self._averages = {}, {}
+        self._courses, self._averages = {}, _by_step()
         for trial in experiment.trials:
             most = lasting(trial)
             for metrics in trial.results:
                 if metrics[ITERATION] <= most:
-                    self._take_in(trial.id, metrics)
+                    self._take_in(trial.id, metrics, array.append)
+        for step, averages in self._averages.items():  # once: to insert each takes longer
+            self._averages[step] = array("d", sorted(averages))
 
     def reported(self, trial: Trial) -> Decision | None:
         """See `Scheduler.reported`."""
@@ -93,21 +100,18 @@ class MedianStopping(Scheduler):
             f"the median of {number} other trials at {self.time_attr} {done:g}",
         )
 
-    def _take_in(self, trial: str, metrics: Mapping[str, Any]) -> bool:
-        """Take in a report. Return False if the trial has reached its step before."""
+    def _take_in(self, trial: str, metrics: Mapping[str, Any], put: _Put = insort) -> bool:
+        """Take in a report, and *put* the average. Return False if the trial has reached its step before."""
         course = self._courses.setdefault(trial, _Course())
         step = int(self.trained(metrics) // self.every)
         if step <= course.step:
             return False
         for skipped in range(max(course.step + 1, step - _MOST_SKIPPED), step) if course.step >= 0 else ():
-            self._at(skipped, course.average)
+            put(self._averages[skipped], course.average)
         course.take_in(self.badness(self.value(metrics)))
-        self._at(step, course.average)
+        put(self._averages[step], course.average)
         course.step = step
         return True
-
-    def _at(self, step: int, average: float) -> None:
-        insort(self._averages.setdefault(step, array("d")), average)
 
     def _shown(self, badness: float) -> str:
         return "not a finite number" if badness == math.inf else f"{self.badness(badness):g}"
@@ -139,6 +143,10 @@ class _Course:
     def average(self) -> float:
         """The average so far; infinite if there was no number."""
         return self.total / self.count if self.count else math.inf
+
+
+def _by_step() -> defaultdict[int, array[float]]:
+    return defaultdict(partial(array, "d"))
 
 
 def _median(values: Sequence[float]) -> float:

@@ -44,15 +44,11 @@ class PrunedStudy:
         self._is_auto = bool(self._auto[0]) and options.get(self._auto[0], "auto") == "auto"
 
     def add(self, number: int, values: Mapping[int, float], rungs: Mapping[int, float | None]) -> None:
-        """Add the trial of a number, with its values by step and those at its rungs. Call it in order."""
-        from optuna.trial import TrialState, create_trial
-
-        self._fill(number)
-        attributes = {optuna_rung(at): value for at, value in _without_gaps(rungs).items()}
-        known = create_trial(
-            state=TrialState.RUNNING, intermediate_values=dict(values), system_attrs=attributes
-        )
-        self._ids.append(self._storage.create_new_trial(self._id, known))
+        """Add the trial of a number, with its values by step and those at its rungs."""
+        # The storage gives its own object. To hand it a template would copy each value twice.
+        trial = self._trial(number)
+        trial.intermediate_values.update(values)
+        trial.system_attrs.update({optuna_rung(at): value for at, value in _without_gaps(rungs).items()})
 
     def report(self, number: int, step: int, value: float) -> bool:
         """Report a value. Return False if the step is not new, or the trial is complete."""
@@ -85,13 +81,9 @@ class PrunedStudy:
             self._is_auto, self._pruner = False, optuna.make("Pruner", self._name, options)
 
     def _trial(self, number: int) -> FrozenTrial:
-        self._fill(number + 1)
-        return self._storage.get_trial(self._ids[number])
-
-    def _fill(self, number: int) -> None:
-        """Let all trials before a number be there."""
-        while len(self._ids) < number:
+        while len(self._ids) <= number:
             self._ids.append(self._storage.create_new_trial(self._id))
+        return self._storage.get_trial(self._ids[number])
 
 
 def _without_gaps(rungs: Mapping[int, float | None]) -> dict[int, float | None]:
