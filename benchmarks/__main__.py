@@ -18,6 +18,7 @@ from benchmarks import (
     many,
     panel,
     report,
+    search,
     small,
     starts,
     syncs,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 _PARTS = (
     *("starts", "history", "arrays", "mixed", "memory", "small", "unwritten", "kept", "travel", "far"),
-    *("trials", "many", "panel", "sync"),
+    *("trials", "many", "search", "panel", "sync"),
 )
 _QUICK_MIB = 64
 _REST_S = 3.0
@@ -78,6 +79,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if "many" in options.only:
             sizes = (many.QUICK_TRIALS, many.QUICK_REPORTS) if options.quick else (many.TRIALS, many.REPORTS)
             many.measure(bench, sizes)
+        if "search" in options.only:
+            search.measure(bench, search.QUICK_TRIALS if options.quick else search.TRIALS)
         if "panel" in options.only:
             count = panel.QUICK_TRIALS if options.quick else panel.TRIALS
             panel.measure(bench, count)

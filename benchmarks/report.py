@@ -21,6 +21,7 @@ from benchmarks.panel import SORTED, TASKS
 from benchmarks.panel import WORKLOAD as PANEL
 from benchmarks.peers import RUNNERS
 from benchmarks.rows import Row, ratios
+from benchmarks.search import search_rows
 from benchmarks.small import ALONE, WITHOUT
 from benchmarks.small import WORKLOAD as SMALL
 from benchmarks.starts import IPYTHON
@@ -74,6 +75,7 @@ def rows(measured: Measured, parts: Sequence[str]) -> list[Row]:
         "far": _far_rows,
         "trials": _trial_rows,
         "many": _many_rows,
+        "search": search_rows,
         "sync": _sync_rows,
     }
     return [row for part, make in made.items() if part in parts for row in make(measured)]
