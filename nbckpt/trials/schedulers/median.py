@@ -8,7 +8,6 @@ from bisect import insort
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from nbckpt.errors import UsageError
@@ -69,16 +68,16 @@ class MedianStopping(Scheduler):
             raise UsageError(f"every={every} is impossible: give a number above 0")
         self.grace_period, self.min_samples, self.every = grace_period, min_samples, every
         self._courses: dict[str, _Course] = {}
-        self._averages = _by_step()
+        self._averages: defaultdict[int, array[float]] = defaultdict(_floats)
 
     def setup(self, experiment: ExperimentView) -> None:
         """See `Scheduler.setup`. The journals tell all earlier reports that do not come again."""
-        self._courses, self._averages = {}, _by_step()
+        self._courses, self._averages = {}, defaultdict(_floats)
         for trial in experiment.trials:
             most = lasting(trial)
             for metrics in trial.results:
                 if metrics[ITERATION] <= most:
-                    self._take_in(trial.id, metrics, array.append)
+                    self._take_in(trial.id, metrics, _append)
         for step, averages in self._averages.items():  # once: to insert each takes longer
             self._averages[step] = array("d", sorted(averages))
 
@@ -145,8 +144,12 @@ class _Course:
         return self.total / self.count if self.count else math.inf
 
 
-def _by_step() -> defaultdict[int, array[float]]:
-    return defaultdict(partial(array, "d"))
+def _floats() -> array[float]:
+    return array("d")
+
+
+def _append(averages: array[float], average: float) -> None:
+    averages.append(average)
 
 
 def _median(values: Sequence[float]) -> float:
