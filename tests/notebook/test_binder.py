@@ -7,12 +7,15 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser, Locator, expect
 
 from nbckpt import Tracker
 from notebook.conftest import Notebook
+from notebook.lab import ACTIVATE, Lab, page_of, picture, served
 
 ROOT = Path(__file__).parents[2]
 BINDER = ROOT / "binder"
@@ -64,17 +67,26 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def visitor(image: Path, notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> Notebook:
+def machine(image: Path, tmp_path: Path) -> Path:
+    """Return a machine for one visitor. As from an image, its experiments are as old as their names say."""
+    machine = Path(shutil.copytree(image, tmp_path / "machine"))
+    for experiment in sorted((machine / "notebooks" / ".nbckpt" / "experiments").iterdir()):
+        os.utime(experiment)
+    return machine
+
+
+@pytest.fixture
+def visitor(machine: Path, notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> Notebook:
     """Return a notebook beside those of the image, with the image's secret."""
-    monkeypatch.setenv("NBCKPT_SECRET_FILE", str(image / "secret"))
-    monkeypatch.chdir(image / "notebooks")
+    monkeypatch.setenv("NBCKPT_SECRET_FILE", str(machine / "secret"))
+    monkeypatch.chdir(machine / "notebooks")
     notebook.run("%reload_ext nbckpt")
     return notebook
 
 
 @pytest.mark.slow
-def test_the_script_creates_sample_checkpoints(visitor: Notebook, image: Path) -> None:
-    with Tracker(image / "notebooks" / ".nbckpt") as tracker:
+def test_the_script_creates_sample_checkpoints(visitor: Notebook, machine: Path) -> None:
+    with Tracker(machine / "notebooks" / ".nbckpt") as tracker:
         assert len(tracker.entries()) == 2
         assert {"walk", "end"} <= {value.name for value in tracker.manifest("demo@2").values}
     visitor.run("%ckpt restore demo")
@@ -92,3 +104,47 @@ def test_a_visitor_resumes_a_half_finished_experiment(visitor: Notebook) -> None
     ended = visitor.run("%ckpt trials")
     assert str(ended).startswith("half-finished: 4 trials, 3 done, 1 failed")
     assert [trial.iteration for trial in ended.experiment.trials[2:]] == [40, 40]
+
+
+@pytest.fixture
+def opened(browser: Browser, python: str, machine: Path) -> Iterator[Lab]:
+    """Open the notebook of the panel as Binder does."""
+    notebooks = machine / "notebooks"
+    shutil.copy(ROOT / "notebooks" / "04_panel.ipynb", notebooks)
+    with (
+        served(python, notebooks, machine, NBCKPT_PANEL="") as url,
+        page_of(browser, url, notebooks) as lab,
+    ):
+        lab.visit("04_panel.ipynb")
+        lab.ready()
+        yield lab
+
+
+def run(lab: Lab, source: str) -> Locator:
+    """Run the first cell that begins with a text, and return its output."""
+    cells = lab.page.locator(".jp-Notebook .jp-Cell")
+    starts = cells.evaluate_all(
+        "cells => cells.map(cell => cell.querySelector('.cm-content')?.innerText ?? '')"
+    )
+    at = next(at for at, start in enumerate(starts) if start.startswith(source))
+    lab.page.evaluate(ACTIVATE, at)
+    lab.command("notebook:run-cell")
+    return cells.nth(at).locator(".jp-OutputArea")
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+def test_binder_opens_a_panel_that_has_contents(opened: Lab) -> None:
+    run(opened, "%load_ext nbckpt")
+    panel = run(opened, "%ckpt panel").locator(".nb-panel")
+    rows = panel.locator(".nb-rows .nb-row")
+    expect(panel.get_by_role("tab", name="Trials")).to_have_attribute("aria-selected", "true")
+    expect(rows.filter(has_text="t2")).to_contain_text("Paused")
+    expect(rows.filter(has_text="t3")).to_contain_text("Interrupted")
+    expect(panel.get_by_role("button", name="Resume 1 from")).to_be_visible()
+    picture(opened.page, "binder-search")
+    panel.get_by_label("Experiment").select_option("by-hand")
+    expect(rows.filter(has_text="t0")).to_contain_text("Done")
+    panel.get_by_role("tab", name="Checkpoints").click()
+    expect(rows.filter(has_text="demo@2")).to_contain_text("and where they lead")
+    picture(opened.page, "binder-checkpoints")

@@ -16,7 +16,7 @@ from late import Library
 pytest.importorskip("ipywidgets", minversion="8")
 pytest.importorskip("anywidget")
 
-nbformat = Library("nbformat")
+nbconvert, nbformat = Library("nbconvert"), Library("nbformat")
 
 LARGEST = 30_000
 BEGIN = """
@@ -73,3 +73,11 @@ def test_an_executed_notebook_has_the_last_state_as_html_only(executed: Any) -> 
     assert "state29@1" in outputs[1][0].data["text/html"]
     assert "60 trials" in outputs[2][0].data["text/html"]
     assert "not synced" in outputs[4][0].data["text/html"]
+
+
+@pytest.mark.slow
+def test_an_exported_notebook_tells_the_last_state(executed: Any) -> None:
+    html, _ = nbconvert.HTMLExporter().from_notebook_node(executed)
+    for state in ("state29@1", "60 trials", "not synced", "Run this cell again for the buttons."):
+        assert state in html, state
+    assert '<script type="application/vnd.jupyter.widget-view+json">' not in html
