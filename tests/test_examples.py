@@ -25,10 +25,10 @@ OF_AUTHORS = {
 
 OF_STORES = {
     *("ArchiveWriter", "CachedStore", "Cancel", "CancelledError", "Pieces", "RemoteStore", "TimedOutError"),
-    *("BackgroundSyncer", "Call", "ReadingTests", "Store", "StoreTests"),
+    *("BackgroundSyncer", "Call", "ExecutorTests", "ReadingTests", "Store", "StoreTests"),
     *(name for name in store.__all__ if name.islower() and name != "open_store"),
 }
-"""Names for those who write a store or a syncer; CONTRIBUTING.md has the steps."""
+"""Names for those who write a store, a syncer or an executor; CONTRIBUTING.md has the steps."""
 
 OF_OPTUNA = {"OptunaPruner", "OptunaSampler"}
 """They need Optuna, which may be missing."""
