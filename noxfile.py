@@ -55,9 +55,9 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def everything(session: nox.Session) -> None:
-    """Run all tests, the slow ones too."""
+    """Run all tests, the slow ones too, many of which wait: two workers for each processor."""
     session.install("-e", ".[test]")
-    session.run("pytest", "-n", "auto", "--all", *session.posargs)
+    session.run("pytest", "-n", str(2 * (os.cpu_count() or 1)), "--all", *session.posargs)
 
 
 @nox.session

@@ -22,6 +22,7 @@ from nbckpt.core import gc as collector
 from nbckpt.core.packs import pools
 from nbckpt.states import use_folder
 from nbckpt.trials.engine import shutdown
+from spread import spread
 
 ENDS_S = 20.0
 MANY_OBJECTS = 50_000
@@ -97,6 +98,13 @@ def with_room(call: Callable[..., Any]) -> Callable[..., Any]:
 
     call_it.__code__ = call_it.__code__.replace(co_stacksize=STACK_SLOTS)
     return call_it
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let each worker begin with long tests."""
+    if worker := getattr(config, "workerinput", None):
+        items[:] = spread(items, worker["workercount"])
 
 
 def pytest_report_header(config: pytest.Config) -> str:

@@ -5,6 +5,7 @@ One server has them all: JupyterLab, Notebook 7 and Voila.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -12,13 +13,16 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
@@ -83,7 +87,7 @@ class Lab:
     Attributes:
         page: The browser's page.
         url: The server.
-        folder: Where its notebooks are.
+        folder: Where the module's notebooks are, just below the server's root.
     """
 
     page: Page
@@ -107,7 +111,8 @@ class Lab:
 
     def visit(self, name: str, front_end: str = LAB) -> None:
         """Go to a notebook that is there."""
-        self.page.goto(f"{self.url}/{front_end}/{name}?reset", wait_until="domcontentloaded")
+        url = f"{self.url}/{front_end}/{self.folder.name}/{name}?reset"
+        self.page.goto(url, wait_until="domcontentloaded")
 
     def ready(self, longest_ms: float = LONGEST_MS) -> None:
         """Wait until the notebook is there, and its kernel is ready."""
@@ -195,15 +200,55 @@ def python() -> str:
     return sys.executable
 
 
+@dataclass(frozen=True)
+class Server:
+    """A running server: its address, the folder of all notebooks, and the folder of its settings."""
+
+    url: str
+    root: Path
+    home: Path
+
+
+@pytest.fixture(scope="session")
+def server_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Server]]:
+    """Return a function that starts a Python's server when a module first asks: a start takes seconds."""
+    with ExitStack() as running:
+
+        @functools.cache
+        def started(python: str) -> Server:
+            root, home = tmp_path_factory.mktemp("notebooks"), tmp_path_factory.mktemp("jupyter")
+            return Server(running.enter_context(served(python, root, home)), root, home)
+
+        yield started
+
+
 @pytest.fixture(scope="module")
 def server(
-    chromium: str, python: str, tmp_path_factory: pytest.TempPathFactory
+    chromium: str, python: str, server_of: Callable[[str], Server], request: pytest.FixtureRequest
 ) -> Iterator[tuple[str, Path]]:
-    """Run a server that knows nothing of the user's; return its address and its folder."""
+    """Return a server's address and a folder of the module's own; no kernel or setting is left to another."""
     del chromium  # without a browser there is no need for a server
-    folder = tmp_path_factory.mktemp("notebooks")
-    with served(python, folder, tmp_path_factory.mktemp("jupyter")) as url:
-        yield url, folder
+    running = server_of(python)
+    shutil.rmtree(running.home / "settings")
+    write_settings(running.home)
+    name = request.module.__name__.rpartition(".")[2]
+    yield running.url, Path(tempfile.mkdtemp(prefix=f"{name}-", dir=running.root))
+    end_kernels(running.url)
+
+
+def end_kernels(url: str) -> None:
+    """End all kernels of a server side by side."""
+
+    def end(kernel: dict[str, Any]) -> None:
+        request = urllib.request.Request(f"{url}/api/kernels/{kernel['id']}", method="DELETE")
+        try:
+            urllib.request.urlopen(request, timeout=60).close()
+        except HTTPError as error:
+            if error.code != 404:  # Voila ends the kernel of a page that closes
+                raise
+
+    with urllib.request.urlopen(f"{url}/api/kernels", timeout=60) as answer, ThreadPoolExecutor() as pool:
+        list(pool.map(end, json.load(answer)))
 
 
 @contextmanager
@@ -241,10 +286,7 @@ def free_port() -> int:
 
 def environment(home: Path) -> dict[str, str]:
     """Return the environment of a server whose settings, data and secret are below *home*."""
-    for name, settings in SETTINGS.items():
-        file = home / "settings" / "@jupyterlab" / f"{name}.jupyterlab-settings"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(settings))
+    write_settings(home)
     own = {
         "JUPYTER_CONFIG_DIR": "config",
         "JUPYTER_DATA_DIR": "data",
@@ -260,6 +302,14 @@ def environment(home: Path) -> dict[str, str]:
         "JUPYTER_PREFER_ENV_PATH": "1",
         "NBCKPT_PANEL": "core",  # tests of the other panel ask for it themselves
     }
+
+
+def write_settings(home: Path) -> None:
+    """Write the settings that the tests begin with."""
+    for name, settings in SETTINGS.items():
+        file = home / "settings" / "@jupyterlab" / f"{name}.jupyterlab-settings"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(settings))
 
 
 def wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:

@@ -57,7 +57,7 @@ def saved(lab: Lab) -> str:
 @pytest.fixture
 def elsewhere(browser: Browser, lab: Lab, python: str, tmp_path: Path) -> Iterator[Lab]:
     """Give the test another server for the same notebooks, with a secret of its own."""
-    with served(python, lab.folder, tmp_path) as url:
+    with served(python, lab.folder.parent, tmp_path) as url:
         page = browser.new_page(viewport={"width": 1280, "height": 3000})
         page.set_default_timeout(LONGEST_MS)
         page.add_init_script(ALERTS)
