@@ -51,6 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
     let_signals_arrive()
     write_to_memory()
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # hundreds of programs would compile all modules each
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # beside other workers, threads of BLAS wait in loops
 
 
 def write_to_memory() -> None:
