@@ -33,7 +33,7 @@ ROUNDS, QUICK_ROUNDS = 3, 1
 """How often each notebook is run, with auto and without."""
 _SWITCH = "NBCKPT_PAGE_RECORD"
 _SHARE, _LEAST_S = 0.05, 0.02
-"""What `%ckpt auto on` allows: this share of the time of the cells, and at least this many seconds for each."""
+"""What `%ckpt auto on` allows: a share of the time of the cells, and at least some seconds for each."""
 _LABELS = {"small": "a small cell beside large arrays", "changed": "1 % of a large array changed"}
 _PAUSE_MS, _DURABLE_MS = {"small": 2.0, "changed": 5.0}, {"small": 5.0, "changed": 25.0}
 _UNDO_MS, _MS = 5.0, 1e-3

@@ -12,14 +12,13 @@ from functools import partial
 from sys import modules
 from typing import Any
 
-from cloudpickle import Pickler as _CloudPickler
-
 from nbckpt.core import instances, reducers
 from nbckpt.core.definitions import contents_of
 from nbckpt.core.instances import reduce_arrow
 from nbckpt.core.reducers import reduce_dtype
 from nbckpt.core.spans import Overlaps, Span
 from nbckpt.core.values import locks, losses
+from nbckpt.core.values.by_value import ByValuePickler
 
 _PLAIN = frozenset({int, float, complex, bool, str, bytes, type(None), tuple})
 
@@ -48,7 +47,7 @@ class _Sieve:
         self._looked_at, self._classes_then = len(self._seen), len(self._classes)
 
 
-class Pickler(_CloudPickler):  # type: ignore[misc]  # cloudpickle ships no types
+class Pickler(ByValuePickler):
     """Pickles one value and reports which objects it visited.
 
     Attributes:

@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import cloudpickle
-
 from nbckpt.core.algorithms import BLAKE3, PREFERRED, named
 from nbckpt.core.schema import SEALED, OneOf, seal, unseal
 from nbckpt.core.trust import Signer
+from nbckpt.core.values.by_value import dump
 from nbckpt.core.values.classes import Classes
 from nbckpt.errors import CodecError, CorruptError, NotFoundError, StoreError, UntrustedError
 from nbckpt.store.files import explained, only_files, write_file
@@ -123,7 +122,7 @@ def _packed(spec: Spec, signer: Signer) -> dict[str, Any]:
     }
     file = _Bounded()
     try:
-        cloudpickle.dump(bundle, file, protocol=5)
+        dump(bundle, file)
     except _TooLargeError:
         return {"left_out": f"it refers to more than {MOST_KEPT >> 20} MiB of data"}
     except Exception as error:  # noqa: BLE001  an object's own pickling may raise anything; the trials run
