@@ -127,7 +127,9 @@ def jupyterlab(browser: Browser) -> Iterator[Lab]:
         served(sys.executable, Path(work), Path(home)) as url,
     ):
         page = browser.new_page(viewport={"width": WIDTH + 100, "height": 2400})
-        yield Lab(page, url, Path(work))
+        folder = Path(work) / "work"
+        folder.mkdir()
+        yield Lab(page, url, folder)
 
 
 def notebook_picture(lab: Lab, file: Path) -> Path:

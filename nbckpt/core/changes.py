@@ -143,17 +143,36 @@ class Changes:
     def _is_again(self, key: str) -> bool:
         return f"{AGAIN}{key.removesuffix('.json')}" in self.again
 
-    def settled(self, store: Store, keys: set[str]) -> list[str]:
-        """Return the notes that a catalogue with exactly these *keys* makes needless."""
+    def settled(self, store: Store, keys: set[str], trash: Iterable[str]) -> list[str]:
+        """Return the notes that a catalogue with exactly these *keys* makes needless.
+
+        Args:
+            store: The store.
+            keys: The keys.
+            trash: The keys of the trash before *keys* were listed, and after: a checkpoint in none is gone for
+                good.
+        """
+        there = {_id_of(key) for key in (*trash, *keys) if key.endswith(".json")}
+        gone = self.ids - there
         waiting = {
-            note for key, notes in self.added.items() if not {key, f"trash/{key}"} & keys for note in notes
+            note
+            for key, notes in self.added.items()
+            if not {key, f"trash/{key}"} & keys and _id_of(key) not in gone
+            for note in notes
         }
         # It may be about to be deleted; or an undo may be about to bring it back.
-        doubtful = self.removed.keys() & (self.added.keys() | keys)
+        doubtful = {
+            key for key in self.removed.keys() & (self.added.keys() | keys) if _id_of(key) not in gone
+        }
         waiting |= {self.removed[key] for key in doubtful if not self._is_again(key)}
         every = {note for notes in self.added.values() for note in notes}
         every |= {*self.removed.values(), *self.again}
         return sorted(every - {note for note in waiting if not _is_old(store, note)})
+
+
+def _id_of(key: str) -> str:
+    """Return the id at the end of the key of a manifest or of a ref."""
+    return key.removesuffix(".json")[-64:]
 
 
 def _is_old(store: Store, note: str) -> bool:

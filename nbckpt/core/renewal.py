@@ -72,9 +72,11 @@ class _Renewal:
             if len(newest) >= _FEWEST:
                 self._put(present, old, Top(0, old.keys, self._manifests(old, newest), old.heads))
                 return
+        trash = self._trash(changes)
         keys = {key for folder in LISTED for key in self.store.keys(folder)}
+        trash += self._trash(changes)  # a removal or an undo may be on its way
         if len(keys) < SMALLEST:
-            settled = changes.settled(self.store, keys)
+            settled = changes.settled(self.store, keys, trash)
             stale = [key for key in present if key.startswith(_WRITTEN)]
             for key in (*stale, *settled):
                 self.store.delete(key)
@@ -82,8 +84,11 @@ class _Renewal:
         newest = self._newest_of(keys, Changes())
         top = Top(0, self._keys(keys), self._manifests(old, newest), self._heads(old))
         if self._put(present, old, top):
-            for note in changes.settled(self.store, keys):
+            for note in changes.settled(self.store, keys, trash):
                 self.store.delete(note)
+
+    def _trash(self, changes: Changes) -> list[str]:
+        return list(self.store.keys("trash/")) if changes.removed else []
 
     def _old(self, key: str) -> Top:
         try:

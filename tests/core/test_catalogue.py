@@ -223,6 +223,23 @@ def resolved(history: References, ref: str) -> Entry | None:
 
 
 TestHistories = pytest.mark.slow(Histories.TestCase)
+
+
+def test_a_name_that_gc_forgot_does_not_count_again() -> None:
+    """Then another machine pushes a version with a number that is taken, so later ones count up."""
+    state = Histories()
+    for _ in range(4):
+        state.save(0, "b")
+    state.gc(0)
+    state.save(0, "b")
+    state.remove(0, 0)
+    state.save(0, "b")
+    state.gc(0)
+    state.push("b")
+    state.the_catalogue_changes_nothing()
+    state.teardown()
+
+
 TestHistories.settings = settings(max_examples=20, stateful_step_count=20)
 
 

@@ -112,7 +112,7 @@ def opened(browser: Browser, python: str, machine: Path) -> Iterator[Lab]:
     notebooks = machine / "notebooks"
     shutil.copy(ROOT / "notebooks" / "04_panel.ipynb", notebooks)
     with (
-        served(python, notebooks, machine, NBCKPT_PANEL="") as url,
+        served(python, machine, machine, NBCKPT_PANEL="") as url,
         page_of(browser, url, notebooks) as lab,
     ):
         lab.visit("04_panel.ipynb")

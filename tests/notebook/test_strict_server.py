@@ -34,8 +34,10 @@ def server(
 ) -> Iterator[tuple[str, Path]]:
     """Run a server with the strict policy, and with the panel that people get."""
     del chromium
-    folder = tmp_path_factory.mktemp("strict")
-    with served(python, folder, tmp_path_factory.mktemp("home"), SETTINGS, NBCKPT_PANEL="") as url:
+    root = tmp_path_factory.mktemp("strict")
+    folder = root / "notebooks"
+    folder.mkdir()
+    with served(python, root, tmp_path_factory.mktemp("home"), SETTINGS, NBCKPT_PANEL="") as url:
         yield url, folder
 
 
