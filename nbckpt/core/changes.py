@@ -149,8 +149,8 @@ class Changes:
         Args:
             store: The store.
             keys: The keys.
-            trash: The keys of the trash before *keys* were listed, and after: a checkpoint in none is gone for
-                good.
+            trash: The keys of the trash, listed before *keys* and after. A checkpoint that all these listings
+                lack is gone for good.
         """
         there = {_id_of(key) for key in (*trash, *keys) if key.endswith(".json")}
         gone = self.ids - there
