@@ -101,7 +101,9 @@ class MedianStopping(Scheduler):
 
     def _take_in(self, trial: str, metrics: Mapping[str, Any], put: _Put = insort) -> bool:
         """Take in a report, and *put* the average. Return False if the trial has reached its step before."""
-        course = self._courses.setdefault(trial, _Course())
+        course = self._courses.get(trial)
+        if course is None:
+            course = self._courses[trial] = _Course()
         step = int(self.trained(metrics) // self.every)
         if step <= course.step:
             return False

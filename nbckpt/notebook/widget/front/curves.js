@@ -263,7 +263,7 @@ export function picture(frame, beside, tools) {
     const inColour = strong === strokes.length ? `All ${strong} in colour.` : `${strong} ${chosen ? "selected" : "best"} of ${strokes.length} in colour, the others grey.`;
     const text = strokes.length === 0 ? "No values yet." : `${inColour}${many > 0 ? ` ${format.whole(many)} more are not drawn.` : ""}`;
     const dots = strokes.some(({ marked }) => marked.length) ? MARKS[beside.known.compared] : "";
-    dom.fill(foot, dots && dom.make("span", { class: "nb-quiet-text", text: dots }), dom.make("span", { class: "nb-quiet-text", text: failed && !state.all ? `${text} ${failed} failed leave the picture:` : text }),
+    dom.fill(foot, dots && dom.make("span", { class: "nb-quiet-text", text: dots }), dom.make("span", { class: "nb-quiet-text", text: failed && !state.all ? `${text} Values of ${failed} failed ${failed > 1 ? "trials are" : "trial are"} outside:` : text }),
       (failed > 0 || state.all) && toggle(state.all ? "Leave out what is far off" : "Show all values", () => { state.all = !state.all; draw(); }),
       state.zoom && toggle("Whole range", whole),
       toggle(state.table ? "Show as curves" : "Show as table", () => { state.table = !state.table; draw(); }));

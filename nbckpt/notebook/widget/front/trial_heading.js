@@ -30,7 +30,7 @@ export function lines(frame, view, { open, act, deed, turn }) {
   function primary(counts, interrupted, best) {
     const why = frame.why();
     if (counts.running) return dom.button({ label: "Pause all", icon: "paused", primary: true, why, id: "main", run: () => void act("pause", []) });
-    if (interrupted.length) return dom.button({ label: `Resume ${interrupted.length} from their checkpoints`, icon: "resume", primary: true, why, id: "main", run: () => void act("resume", interrupted) });
+    if (interrupted.length) return dom.button({ label: `Resume ${interrupted.length} from ${interrupted.length > 1 ? "their checkpoints" : "its checkpoint"}`, icon: "resume", primary: true, why, id: "main", run: () => void act("resume", interrupted) });
     if (!best) return null;
     return dom.button({ label: `Restore ${best.id}…`, icon: "restore", primary: true, why: why || unsavedWhy(best), id: "main", run: () => void deed("restore", [best.id]) });
   }
