@@ -88,6 +88,7 @@ class Auto:
     Args:
         timeline: The points of the namespace.
         clock: Returns the time in seconds.
+        patience_s: How many seconds to wait for a point in the background, before it is dropped.
 
     Attributes:
         timeline: The points of the namespace.
@@ -95,11 +96,17 @@ class Auto:
         missed: The number of cells since the last point.
     """
 
-    def __init__(self, timeline: Timeline, clock: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(
+        self,
+        timeline: Timeline,
+        clock: Callable[[], float] = time.perf_counter,
+        *,
+        patience_s: float = _AT_MOST_S,
+    ) -> None:
         self.timeline = timeline
         self.limits: Limits | None = None
         self.missed = 0
-        self._clock = clock
+        self._clock, self._patience_s = clock, patience_s
         self._points = Points(timeline.history)
         self._touched = self._running = _NO_NAMES
         self._named = _NO_NAMES
@@ -171,7 +178,7 @@ class Auto:
         """Wait for the point in the background. After half a minute or an interrupt it is dropped."""
         is_done = False
         try:
-            is_done = self.settle(_AT_MOST_S)
+            is_done = self.settle(self._patience_s)
         finally:
             if not is_done:
                 self.timeline.drop()

@@ -33,7 +33,8 @@ from nbckpt.timeline.recipes import Recipe, Recipes
 from nbckpt.timeline.step import Step
 from nbckpt.tracker import Tracker
 
-_PATIENCE_S, _PATIENCE_AT_END_S = 0.02, 2.0
+_BEFORE_A_CELL_S = 0.02
+PATIENCE_S = 2.0
 
 
 class Recorder:
@@ -43,6 +44,7 @@ class Recorder:
         tracker: The tracker of the store.
         namespace: The namespace.
         hidden: Returns the names in it that are not the user's variables.
+        patience_s: How many seconds to wait for a point that is being shown, before it is left alone.
 
     Attributes:
         here: The namespace as the last point holds it; None before the first point.
@@ -55,12 +57,18 @@ class Recorder:
     """
 
     def __init__(
-        self, tracker: Tracker, namespace: dict[str, Any], hidden: Callable[[], Container[str]]
+        self,
+        tracker: Tracker,
+        namespace: dict[str, Any],
+        hidden: Callable[[], Container[str]],
+        *,
+        patience_s: float = PATIENCE_S,
     ) -> None:
         self.here: Held | None = None
         self.history = tracker.history
         self.kernel, self.notebook = secrets.token_hex(8), tracker.settings.notebook or ""
         self._tracker, self._namespace, self._hidden = tracker, namespace, hidden
+        self._patience_s = patience_s
         self._known = Known(tracker.store)
         self.recipes = Recipes()
         self.is_busy = False
@@ -233,7 +241,7 @@ class Recorder:
         if pending is None:
             return True
         is_dropped = pending.drop()
-        if not is_dropped and self.settle(_PATIENCE_AT_END_S):
+        if not is_dropped and self.settle(self._patience_s):
             return True
         why = "" if is_dropped else f", but {self.history.store.url} does not answer, so it may still appear"
         self._pending, self.trouble = None, DroppedError(f"it was given up{why}")
@@ -245,7 +253,7 @@ class Recorder:
         pending = self._pending
         if pending is not None and pending.lends:
             may_change = touched.everything or pending.step.looked_at & {*touched.names}
-            self.settle(None if may_change else _PATIENCE_S)
+            self.settle(None if may_change else _BEFORE_A_CELL_S)
 
     def _step(
         self,
@@ -310,7 +318,7 @@ class Recorder:
 
         It is removed when the point of all variables is there.
         """
-        if not self.settle(_PATIENCE_AT_END_S):
+        if not self.settle(self._patience_s):
             self.drop()
         before, variables = self.here, self._variables()
         small = {name: value for name, value in variables.items() if rough_size(value) < LEAST}

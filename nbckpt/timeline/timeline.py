@@ -20,7 +20,7 @@ from nbckpt.timeline.arrival import Arrived, arrive
 from nbckpt.timeline.held import Held, ids_of
 from nbckpt.timeline.points import changes_of, is_beside
 from nbckpt.timeline.recipes import Cell, Recipe, plan, recipes_of
-from nbckpt.timeline.recorder import Recorder
+from nbckpt.timeline.recorder import PATIENCE_S, Recorder
 from nbckpt.timeline.step import Step
 from nbckpt.tracker import Tracker
 from nbckpt.tracker.binding import GONE, swap
@@ -85,9 +85,14 @@ class Timeline(Recorder):
     """
 
     def __init__(
-        self, tracker: Tracker, namespace: dict[str, Any], hidden: Callable[[], Container[str]]
+        self,
+        tracker: Tracker,
+        namespace: dict[str, Any],
+        hidden: Callable[[], Container[str]],
+        *,
+        patience_s: float = PATIENCE_S,
     ) -> None:
-        super().__init__(tracker, namespace, hidden)
+        super().__init__(tracker, namespace, hidden, patience_s=patience_s)
         self._reruns = False
         self._ways: list[tuple[str, str]] = []  # where a checkout led, and from where
         self._reader = tracker.read(Manifest())

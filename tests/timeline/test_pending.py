@@ -16,7 +16,7 @@ from nbckpt.core import trash
 from nbckpt.core.packs import later
 from nbckpt.errors import StoreError
 from nbckpt.store import MemoryStore
-from nbckpt.timeline import auto, recorder
+from nbckpt.timeline.auto import Auto
 from nbckpt.timeline.timeline import Timeline
 from nbckpt.tracker import Tracker
 
@@ -43,10 +43,12 @@ class Gate(MemoryStore):
 class Kernel:
     """A namespace whose points are written in the background."""
 
-    def __init__(self) -> None:
+    def __init__(self, patience_s: float = 60) -> None:
         self.store = Gate()
         self.names: dict[str, Any] = {"__name__": "__main__", "np": np}
-        self.timeline = Timeline(Tracker(self.store), self.names, lambda: frozenset({"np"}))
+        self.timeline = Timeline(
+            Tracker(self.store), self.names, lambda: frozenset({"np"}), patience_s=patience_s
+        )
         self.run("a = np.zeros(100_000); b = [1]")
         self.timeline.settle()
         self.store.gate.clear()
@@ -159,12 +161,9 @@ def test_undo_waits_for_the_point_of_the_cell_before(kernel: Kernel) -> None:
     assert kernel.names["b"] == [1]
 
 
-def test_a_store_that_does_not_answer_holds_nobody_up(
-    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(recorder, "_PATIENCE_AT_END_S", 0.01)
-    monkeypatch.setattr(auto, "_AT_MOST_S", 0.01)
-    points = auto.Auto(kernel.timeline)
+def test_a_store_that_does_not_answer_holds_nobody_up() -> None:
+    kernel = Kernel(patience_s=0.01)
+    points = Auto(kernel.timeline, patience_s=0.01)
     kernel.run("b.append(2)")  # its manifest waits at the gate, when it can no longer be taken back
     pending = kernel.timeline._pending
     assert pending is not None
