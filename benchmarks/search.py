@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ WORKLOAD = "search"
 TRIALS, QUICK_TRIALS = 10_000, 300
 REPORTS = 100
 SCHEDULERS = ("asha", "median", "pbt", "hyperband")
-"""Each has the tasks `decide`, in seconds; `resume` and `parse`, the same; and `memory`, in bytes."""
+"""The last one needs Optuna. Each has `decide`, `resume` and `parse` in seconds, and `memory` in bytes."""
 
 _DECISION_US, _MEMORY_MIB = 100, 64
 _US, _MIB = 1e-6, 1 << 20
@@ -105,7 +106,7 @@ def measure(bench: Bench, trials: int) -> None:
     bench.say(f"{WORKLOAD}: {trials} trials")
     run_python(bench.folder, "-c", _MAKE, *sizes)
     for _ in bench.each_round(WORKLOAD):
-        for scheduler in SCHEDULERS:
+        for scheduler in SCHEDULERS if find_spec("optuna") else SCHEDULERS[:-1]:
             values = map(float, run_python(bench.folder, "-c", _DECIDE, *sizes, scheduler).split()[-4:])
             for task, value in zip(("decide", "resume", "parse", "memory"), values, strict=True):
                 bench.measured.seconds[WORKLOAD, OURS, f"{task}, {scheduler}"].append(value)

@@ -160,3 +160,9 @@ def test_worse_trials_of_an_experiment_stop(tmp_path: Path, monkeypatch: pytest.
     stopped = experiment.trials[3]
     assert (stopped.status, stopped.stopped_early) == (Status.TERMINATED, True)
     assert "is worse than 0.2, the median of 3 other trials" in stopped.note
+
+
+def test_a_huge_integer_is_no_value() -> None:
+    median = MedianStopping(metric="loss", mode="min")
+    assert median.value({"loss": 10**400}) is None
+    assert median.trained({"training_iteration": 3}) == 3

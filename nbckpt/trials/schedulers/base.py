@@ -127,7 +127,9 @@ def lasting(trial: Trial) -> int:
 def _finite(value: Any) -> float | None:
     if type(value) is float:  # first, because nearly all are
         return value if math.isfinite(value) else None
-    if type(value) is int:
-        return float(value)
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return float(value) if is_number and math.isfinite(value) else None
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return None
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:  # an integer that is too large for a float
+        return None
