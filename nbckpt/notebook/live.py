@@ -197,15 +197,18 @@ class Live:
         return str((parent or {}).get("metadata", {}).get("cellId", "")), self._shell.execution_count
 
     def _start(self, experiment: Experiment, view: View) -> None:
-        """Have a view updated until its experiment ends, if that runs."""
+        """Have a view updated until its experiment ends, or once if it has ended, for example right away."""
         with self._lock:
             views = self._views.get(experiment)
+            is_over = views is None and not experiment.running
             if views is not None:
                 views.extend([view] if view not in views else [])
-            elif experiment.running:
+            elif not is_over:
                 self._views[experiment] = [view]
                 work, arguments = view.context.copy().run, (self._follow, experiment)
                 threading.Thread(target=work, args=arguments, name="nbckpt-live", daemon=True).start()
+        if is_over:
+            view.refresh()
 
     def _follow(self, experiment: Experiment) -> None:
         """Update the views of an experiment until it ends."""

@@ -113,6 +113,21 @@ def test_a_pause_and_a_resume_in_the_table_are_followed(
     assert len(made(outputs)) == 2
 
 
+def test_trials_that_end_as_soon_as_they_resume_are_shown(
+    notebook: Notebook, outputs: list[dict[str, Any]]
+) -> None:
+    notebook.run(RUN)
+    table = table_of(notebook)
+    (view,) = live_of(notebook)._mounted
+    heard(table, FOLLOW, act("pause"))
+    notebook.run("gate.release(2)")
+    join()
+    assert "2 paused" in outputs[-1]["data"]["text/plain"]
+    notebook.run("gate.release(1000); e.resume(); assert e.wait()")
+    live_of(notebook)._start(notebook.names["e"], view)  # the deed is over; so are the trials
+    assert "2 done" in outputs[-1]["data"]["text/plain"]
+
+
 @pytest.mark.parametrize("reason", ["NBCKPT_PANEL=core", "no anywidget", "old ipywidgets"])
 def test_without_the_widget_the_output_is_updated_in_place(
     notebook: Notebook, outputs: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, reason: str
