@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks import (
     cells,
+    contest,
     far,
     histories,
     kept,
@@ -26,7 +27,7 @@ from benchmarks import (
     trials,
     unwritten,
 )
-from benchmarks.peers import HERE, OWN, PEERS, RUNNERS, SYNCERS, InstallError, install, interpreter
+from benchmarks.peers import HERE, OWN, PEERS, RUNNERS, SEARCHERS, SYNCERS, InstallError, install, interpreter
 from benchmarks.suite import OURS, Bench, Suite
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 _PARTS = (
     *("starts", "history", "arrays", "mixed", "memory", "small", "unwritten", "kept", "travel", "far"),
-    *("trials", "many", "search", "panel", "sync"),
+    *("trials", "many", "search", "contest", "panel", "sync"),
 )
 _QUICK_MIB = 64
 _REST_S = 3.0
@@ -46,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     size = _QUICK_MIB if options.quick else options.size
     pythons, missing = _pythons(options.peers, options.python)
     folder = _work_folder(options.folder)
-    saving = {name: value for name, value in pythons.items() if name not in {*RUNNERS, *SYNCERS}}
+    saving = {name: value for name, value in pythons.items() if name not in {*RUNNERS, *SEARCHERS, *SYNCERS}}
     suite = Suite(folder, saving, options.rounds, _say, 0.0 if options.quick else _REST_S)
     suite.measured.failed |= missing
     bench = Bench(suite.measured, folder, options.rounds, _say)
@@ -81,6 +82,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             many.measure(bench, sizes)
         if "search" in options.only:
             search.measure(bench, search.QUICK_TRIALS if options.quick else search.TRIALS)
+        if "contest" in options.only:
+            searching = {name: value for name, value in pythons.items() if name in (OURS, *SEARCHERS)}
+            configurations = contest.QUICK_TRIALS if options.quick else contest.TRIALS
+            contest.measure(bench, searching, configurations)
         if "panel" in options.only:
             count = panel.QUICK_TRIALS if options.quick else panel.TRIALS
             panel.measure(bench, count)

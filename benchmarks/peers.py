@@ -43,8 +43,9 @@ OWN = {
         "sync",
     ),
 }
-HERE_INSTALLED = ("cloudpickle", "joblib", "dill", "s3fs")
+HERE_INSTALLED = ("cloudpickle", "joblib", "dill", "s3fs", "optuna")
 PEERS = (*HERE_INSTALLED, *OWN)
+SEARCHERS = ("ray-tune", "optuna")
 RUNNERS = tuple(name for name, value in OWN.items() if value.does == "trials")
 SYNCERS = ("s3fs", *(name for name, value in OWN.items() if value.does == "sync"))
 

@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 from tabulate import tabulate
 
 from benchmarks.cells import MIB
+from benchmarks.contest import TASKS as CONTEST_TASKS
+from benchmarks.contest import WORKLOAD as CONTEST
+from benchmarks.contest import contest_rows
 from benchmarks.far import IN_A_ROW
 from benchmarks.far import WORKLOAD as FAR
 from benchmarks.histories import FEW, MANY
@@ -76,6 +79,7 @@ def rows(measured: Measured, parts: Sequence[str]) -> list[Row]:
         "trials": _trial_rows,
         "many": _many_rows,
         "search": search_rows,
+        "contest": contest_rows,
         "sync": _sync_rows,
     }
     return [row for part, make in made.items() if part in parts for row in make(measured)]
@@ -333,6 +337,7 @@ def _seconds_tables(measured: Measured) -> list[str]:
         ("mixed", "s", _TASKS),
         (WORKLOAD, "ms", _CALLS),
         (SYNC, "s", _SYNCS),
+        (CONTEST, "beside the grid", CONTEST_TASKS),
     )
     for workload, unit, tasks in workloads:
         names = dict.fromkeys(

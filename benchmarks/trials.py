@@ -6,15 +6,14 @@ import json
 import os
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from benchmarks.process import REPOSITORY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
-    from benchmarks.suite import Bench, Measured
+    from benchmarks.suite import Bench
 
 WORKLOAD = "trials"
 """The name of the workload in the measurements."""
@@ -32,17 +31,23 @@ def measure(bench: Bench, pythons: Mapping[str, str]) -> None:
         for name in names[round_ % len(names) :] + names[: round_ % len(names)]:
             if name not in bench.measured.failed:
                 bench.say(f"trials {round_ + 1}/{bench.rounds}: {name}")
-                _round(bench.measured, bench.folder, name, pythons[name])
+                answer = ask_once(bench, name, pythons[name], "benchmarks.runners", name)
+                for task, seconds in answer["seconds"].items() if answer else ():
+                    bench.measured.seconds[WORKLOAD, name, task].append(seconds)
 
 
-def _round(measured: Measured, folder: Path, name: str, python: str) -> None:
-    place = folder / "runner"
+def ask_once(bench: Bench, library: str, python: str, module: str, name: str, *words: str) -> Any:
+    """Run a module in a fresh process with a name, an empty folder and words, and return its JSON.
+
+    The answer is None if the process failed; then `Measured.failed` says why the library is missing.
+    """
+    measured, place = bench.measured, bench.folder / "runner"
     place.mkdir()
     try:
         done = subprocess.run(
-            [python, "-m", "benchmarks.runners", name, str(place)],
+            [python, "-m", module, name, str(place), *words],
             cwd=REPOSITORY,
-            env=os.environ | {"NBCKPT_SECRET_FILE": str(folder / "secret")},
+            env=os.environ | {"NBCKPT_SECRET_FILE": str(bench.folder / "secret")},
             capture_output=True,
             text=True,
             check=False,
@@ -50,9 +55,8 @@ def _round(measured: Measured, folder: Path, name: str, python: str) -> None:
     finally:
         shutil.rmtree(place)
     if done.returncode:
-        measured.failed[name] = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        return
+        measured.failed[library] = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        return None
     answer = json.loads(done.stdout.splitlines()[-1])
-    measured.versions[name] = answer["version"]
-    for task, seconds in answer["seconds"].items():
-        measured.seconds[WORKLOAD, name, task].append(seconds)
+    measured.versions[library] = answer["version"]
+    return answer
