@@ -73,7 +73,12 @@ def files(places: Iterable[Path]) -> Iterator[Path]:
     """Yield the files to read, those in folders too."""
     for place in places:
         below = sorted(place.rglob("*")) if place.is_dir() else [place]
-        yield from (path for path in below if path.suffix in KINDS and "__pycache__" not in path.parts)
+        yield from (path for path in below if path.suffix in KINDS and not _is_made(path.relative_to(place)))
+
+
+def _is_made(path: Path) -> bool:
+    """Tell whether a file is in a cache or in an environment below a place."""
+    return any(part == "__pycache__" or part.startswith(".venv") for part in path.parts)
 
 
 def main(arguments: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""Wheels for a browser: ours, and pure ones of what it needs there, made of the packages installed here.
+"""Wheels for a browser: our own, and pure ones of its dependencies, made from the packages installed here.
 
 So the site needs no package from elsewhere, and holds the versions with which it was built.
 """

@@ -197,7 +197,7 @@ class Live:
         return str((parent or {}).get("metadata", {}).get("cellId", "")), self._shell.execution_count
 
     def _start(self, experiment: Experiment, view: View) -> None:
-        """Have a view updated until its experiment ends, or once if it has ended, for example right away."""
+        """Update a view until its experiment ends. If it has ended already, update the view once."""
         with self._lock:
             views = self._views.get(experiment)
             is_over = views is None and not experiment.running

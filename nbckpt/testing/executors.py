@@ -24,16 +24,14 @@ import pytest
 from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.errors import TrialError, UsageError
 from nbckpt.media import Text
-from nbckpt.trials import ASHA, Callback, Executor, Experiment, Status, Trainable, Trial, WorkerLostError
+from nbckpt.testing.trainables import counting, offering, steps
+from nbckpt.trials import ASHA, Callback, Executor, Experiment, Status, Trial, WorkerLostError
 from nbckpt.trials.executors import open_executor
 from nbckpt.trials.model.space import grid_search
 from nbckpt.trials.run import run as run_trials
 from nbckpt.trials.training.session import (
     checkpoint_dir,
-    get_checkpoint,
-    get_context,
     report,
-    should_checkpoint,
 )
 
 SECONDS = 120
@@ -69,6 +67,11 @@ class Follows(Callback):
 
     def on_trial_error(self, trial: Trial, error: BaseException) -> None:
         self.errors.append(error)
+
+
+def told(trial: Trial, name: str = "n") -> list[Any]:
+    """Return the values of a metric that a trial reported."""
+    return [result[name] for result in trial.results]
 
 
 class ExecutorTests:
@@ -283,79 +286,3 @@ class ExecutorTests:
     def _needs_processes(self) -> None:
         if not self.runs_apart:
             pytest.skip("trials run in the kernel's process")
-
-
-def told(trial: Trial, name: str = "n") -> list[Any]:
-    """Return the values of a metric that a trial reported."""
-    return [result[name] for result in trial.results]
-
-
-# Functions and classes that are local travel by value.
-
-
-def counting() -> Callable[[dict[str, Any]], None]:
-    """Return a function that reports 1 to 6, with a checkpoint of each second number.
-
-    In its first attempt it fails, dies or hangs after the number that the configuration names.
-    """
-
-    def train(config: dict[str, Any]) -> None:
-        checkpoint, context = get_checkpoint(), get_context()
-        first = checkpoint.to_dict()["n"] + 1 if checkpoint else 1
-        who = f"{context.id} {context.name} {config.get('x')}"
-        for n in range(first, 7):
-            saved = {"n": n} if n % 2 == 0 else None
-            report(n=n, first=first, who=who, pid=os.getpid(), checkpoint=saved)
-            if first == 1 and n == config.get("fails_at"):
-                raise ValueError("once")
-            if first == 1 and n == config.get("dies_at"):
-                os._exit(1)
-            if n == config.get("hangs_at"):
-                config["file"].touch()
-                threading.Event().wait()
-
-    return train
-
-
-def offering() -> Callable[[dict[str, Any]], None]:
-    """Return a function that reports 1 to 4, with a checkpoint when one is asked for."""
-
-    def train(config: dict[str, Any]) -> None:
-        checkpoint = get_checkpoint()
-        for n in range(checkpoint.to_dict()["n"] + 1 if checkpoint else 1, 5):
-            saved = {"n": n} if should_checkpoint() else None
-            report(n=n, loss=config.get("x", 0) + 1 / n, checkpoint=saved)
-
-    return train
-
-
-def steps() -> type[Trainable]:
-    """Return a class that takes five steps, and prints wherever it runs.
-
-    It fails in the step that the configuration names, unless it was restored; 0 stands for `setup`.
-    """
-
-    class Steps(Trainable):
-        def setup(self, config: dict[str, Any]) -> None:
-            print("set up", config.get("x"))
-            if config.get("fails_at") == 0:
-                raise ValueError("in setup")
-            self.n, self.is_new = 0, True
-
-        def step(self) -> dict[str, Any]:
-            print("step", self.config.get("x"))
-            self.n += 1
-            if self.is_new and self.n == self.config.get("fails_at"):
-                raise ValueError("once")
-            return {"n": self.n, "done": self.n == 5}
-
-        def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any]:
-            return {"n": self.n}
-
-        def load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-            self.n, self.is_new = checkpoint["n"], False
-
-        def cleanup(self) -> None:
-            print("clean", self.config.get("x"))
-
-    return Steps

@@ -27,7 +27,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
 
 
 def experiment_folder(folder: str | os.PathLike[str] | None, name: str, spec: Spec, resume: Resume) -> Path:
-    """Return the experiment's folder. If there is no name, make a new folder."""
+    """Return the experiment's folder. Without a name, make a new folder."""
     if resume not in {"auto", "must", "never"}:
         raise UsageError(f"resume={resume!r} is unknown: use 'auto', 'must' or 'never'")
     if name and not (_NAME.fullmatch(name) and can_be_named(name)):

@@ -74,6 +74,21 @@ OF_NOTEBOOK = re.compile(
 LONGEST_MS = 60_000
 expect.set_options(timeout=LONGEST_MS)
 
+WAITING_TRIALS = """
+%load_ext nbckpt
+import os, pathlib, threading, time, nbckpt
+os.environ["NBCKPT_PANEL"] = ""
+gate = threading.Semaphore(2)
+def train(config):
+    for step in range(6):
+        assert gate.acquire(timeout=300)
+        nbckpt.report(loss=1 / (step + 1), checkpoint={"i": step})
+def wait_for(name):
+    while not pathlib.Path(name).exists():
+        time.sleep(0.05)
+"""
+"""A cell that makes `train`, whose trials wait at a gate, with the panel of the widget."""
+
 COMMAND = "([name, args]) => window.jupyterapp.commands.execute(name, args).then(() => null)"
 START = "() => { window.jupyterapp.commands.execute('notebook:run-cell'); }"
 ACTIVATE = "(at) => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = at; }"

@@ -8,30 +8,17 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, expect
 
-from notebook.lab import Lab, page_errors, page_of, picture
+from notebook.lab import WAITING_TRIALS, Lab, page_errors, page_of, picture
 
 pytestmark = pytest.mark.browser
 
-BEGIN = """
-%load_ext nbckpt
-import os, pathlib, threading, time, nbckpt
-os.environ["NBCKPT_PANEL"] = ""
-gate = threading.Semaphore(2)
-def train(config):
-    for step in range(6):
-        assert gate.acquire(timeout=300)
-        nbckpt.report(loss=1 / (step + 1), checkpoint={"i": step})
-def wait_for(name):
-    while not pathlib.Path(name).exists():
-        time.sleep(0.05)
-"""
 GO_ON = "gate.release(1000)"
 
 
 def begun(lab: Lab, name: str, *cells: str) -> Locator:
     """Open a notebook, run two trials, which wait, and return the panel with them."""
     run = f"trials = nbckpt.run(train, {{'lr': nbckpt.grid_search([0.1, 0.01])}}, name='{name}')"
-    lab.open(f"{name}.ipynb", BEGIN, run, "%ckpt panel trials", *cells)
+    lab.open(f"{name}.ipynb", WAITING_TRIALS, run, "%ckpt panel trials", *cells)
     for at in range(2):
         lab.run(at)
     panel = lab.run(2).locator(".nb-panel")
@@ -110,7 +97,7 @@ def test_a_reload_while_a_trial_runs_brings_the_panel_back(lab: Lab) -> None:
 def test_run_all_twice_leaves_one_panel_with_the_last_state(lab: Lab) -> None:
     errors = page_errors(lab.page)
     run = f"{GO_ON}\n%ckpt run train --name all --grid lr=0.1,0.01 --wait"
-    lab.open("all.ipynb", BEGIN, "%ckpt panel trials", run)
+    lab.open("all.ipynb", WAITING_TRIALS, "%ckpt panel trials", run)
     for _ in range(2):
         lab.command("notebook:run-all-cells")
     panel = lab.output(1).locator(".nb-panel")
@@ -149,7 +136,7 @@ def test_a_theme_change_while_trials_run_repaints_and_follows(lab: Lab) -> None:
 def test_two_notebooks_filter_apart_and_act_on_one_store(lab: Lab, other: Lab) -> None:
     """The second kernel pauses trials that run in the first."""
     panel = begun(lab, "store", GO_ON)
-    other.open("beside.ipynb", BEGIN, "%ckpt panel trials")
+    other.open("beside.ipynb", WAITING_TRIALS, "%ckpt panel trials")
     other.run(0)
     beside = other.run(1).locator(".nb-panel")
     shows(beside, "t1", "Running")
@@ -178,7 +165,7 @@ get_ipython().run_line_magic("ckpt", "save odd -m " + shlex.quote(evil[:500].rep
 
 def test_hostile_texts_are_texts_in_every_pane(lab: Lab) -> None:
     errors = page_errors(lab.page)
-    lab.open("odd.ipynb", BEGIN, HOSTILE, "%ckpt panel trials")
+    lab.open("odd.ipynb", WAITING_TRIALS, HOSTILE, "%ckpt panel trials")
     for at in range(2):
         lab.run(at)
     panel = lab.run(2).locator(".nb-panel")

@@ -13,22 +13,11 @@ import sys
 import pytest
 from playwright.sync_api import Locator, expect
 
-from notebook.lab import Lab, text_of
+from notebook.lab import WAITING_TRIALS, Lab, text_of
 
 pytestmark = pytest.mark.browser
 
-BEGIN = """
-%load_ext nbckpt
-import os, pathlib, threading, time, nbckpt
-os.environ["NBCKPT_PANEL"] = ""
-gate = threading.Semaphore(2)
-def train(config):
-    for step in range(6):
-        assert gate.acquire(timeout=300)
-        nbckpt.report(loss=1 / (step + 1), checkpoint={"i": step})
-def wait_for(name):
-    while not pathlib.Path(name).exists():
-        time.sleep(0.05)
+BEGIN = f"""{WAITING_TRIALS}
 def statuses(name):
     return [trial.status for trial in nbckpt.notebook.experiments()[name].trials]
 """

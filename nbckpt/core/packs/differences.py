@@ -33,7 +33,8 @@ def differences(content: Content, other: Content, readers: tuple[Reader, Reader]
             differ.append((at, at, []))
         if not is_same:
             start, end, runs = differ[-1]
-            differ[-1] = start, end + size, [*runs, run]
+            runs.append(run)
+            differ[-1] = start, end + size, runs
         at += size
         was_same = is_same
     return differ

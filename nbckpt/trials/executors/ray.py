@@ -97,7 +97,7 @@ class RayWorker(Worker):
         self._looked_at = time.monotonic()
 
     def has_room(self, resources: Mapping[str, float], *, grows: bool, patience_s: float) -> bool:
-        """Wait until the actor runs on a node. Return False if the trial is no longer wanted.
+        """Wait until the actor runs on a node. Return False if the trial was given up.
 
         Args:
             resources: The resources that the actor needs.

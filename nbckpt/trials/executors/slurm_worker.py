@@ -61,7 +61,7 @@ class SlurmWorker(Worker):
         self._has_arrived = self._is_leaving = self._has_saved = self._is_killed = self._is_over = False
 
     def arrives(self) -> bool:
-        """Wait until the job runs on a node. Return False if the trial is no longer wanted.
+        """Wait until the job runs on a node. Return False if the trial was given up.
 
         Raises:
             WorkerLostError: The job ended before it began.
@@ -122,7 +122,7 @@ class SlurmWorker(Worker):
                 self._owed += 1
                 self._send("stop")
                 outcomes = self._collect(time.monotonic() + 2 * STOP_TIMEOUT_S)
-        except WorkerLostError as error:
+        except (WorkerLostError, StoreError) as error:
             _log.warning("%s: %s while it was stopped", self._job.name, error)
         finally:
             self._end()
