@@ -17,8 +17,9 @@ WORKLOAD = "search"
 """The name of the workload in the measurements."""
 TRIALS, QUICK_TRIALS = 10_000, 300
 REPORTS = 100
-SCHEDULERS = ("asha", "median", "pbt", "hyperband")
-"""The last one needs Optuna. Each has `decide`, `resume` and `parse` in seconds, and `memory` in bytes."""
+SCHEDULERS = ("asha", "median", "pbt")
+PRUNERS = ("hyperband", "percentile")
+"""Those of Optuna. All of them have `decide`, `resume` and `parse` in seconds, and `memory` in bytes."""
 
 _DECISION_US, _MEMORY_MIB = 100, 64
 _US, _MIB = 1e-6, 1 << 20
@@ -62,6 +63,7 @@ made = {
     "median": lambda: MedianStopping(metric="loss", mode="min"),
     "pbt": lambda: PBT(interval=10, metric="loss", mode="min"),
     "hyperband": lambda: OptunaPruner("hyperband", max_resource=reports, metric="loss", mode="min"),
+    "percentile": lambda: OptunaPruner("percentile", percentile=25, metric="loss", mode="min"),
 }
 folder = nbckpt.open_experiment("search").folder
 parse(folder)
@@ -106,7 +108,7 @@ def measure(bench: Bench, trials: int) -> None:
     bench.say(f"{WORKLOAD}: {trials} trials")
     run_python(bench.folder, "-c", _MAKE, *sizes)
     for _ in bench.each_round(WORKLOAD):
-        for scheduler in SCHEDULERS if find_spec("optuna") else SCHEDULERS[:-1]:
+        for scheduler in (*SCHEDULERS, *(PRUNERS if find_spec("optuna") else ())):
             values = map(float, run_python(bench.folder, "-c", _DECIDE, *sizes, scheduler).split()[-4:])
             for task, value in zip(("decide", "resume", "parse", "memory"), values, strict=True):
                 bench.measured.seconds[WORKLOAD, OURS, f"{task}, {scheduler}"].append(value)
@@ -119,7 +121,7 @@ def search_rows(measured: Measured) -> list[Row]:
         return [value / unit for value in measured.seconds.get((WORKLOAD, OURS, f"{task}, {scheduler}"), [])]
 
     made = []
-    for name in SCHEDULERS:
+    for name in (*SCHEDULERS, *PRUNERS):
         resumed, parsed = samples("resume", name), samples("parse", name)
         note = f"{median(resumed):.1f} s" if resumed else ""
         made += [

@@ -104,6 +104,19 @@ def optuna_rung(at: int) -> str:
 _HOOKS = ("_backward_hooks", "_post_accumulate_grad_hooks")
 
 
+def index_references(index: Any) -> Any:
+    """Return the list of references to the memory of an index of pandas; None if it uses no column's memory.
+
+    Without it None, and a write to the column changes the index.
+    """
+    return vars(index).get("_references")
+
+
+def set_index_references(index: Any, refs: Any) -> None:
+    """Set the list that `index_references` returned."""
+    index._references = refs
+
+
 def tensor_hooks(tensor: Any) -> tuple[Any, Any]:
     """Return a tensor's hooks and its post-accumulation hooks; None for those that PyTorch does not show."""
     backward, after = (getattr(tensor, name, None) for name in _HOOKS)

@@ -401,3 +401,30 @@ def train(config):
     while not Path("go").exists():
         time.sleep(0.01)
 """
+
+
+ODD = {"zero": "a\0b", "half": "\ud800", "long": "x" * 5000, "deep": "(" * 5000}
+
+
+@pytest.mark.parametrize("odd", ODD.values(), ids=ODD.keys())
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["ls", "--store", "ODD"],
+        ["export", "one", "ODD"],
+        ["import", "ODD"],
+        ["reproduce", "one", "-o", "ODD"],
+        ["reproduce", "ODD"],
+        ["push", "ODD"],
+        ["sync", "ODD"],
+        ["track", "base", "lr=ODD"],
+    ],
+    ids=" ".join,
+)
+def test_a_word_that_no_path_can_be_is_a_one_line_error(
+    words: list[str], odd: str, store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = [] if "--store" in words else ["--store", store]
+    assert main([word.replace("ODD", odd) for word in [*words, *own]]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("nbckpt: ")

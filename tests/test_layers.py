@@ -37,7 +37,16 @@ ROOMS = {
 }
 BELOW = {
     "notebook": {"runner", "static_copy", "tokenize"},
-    "core": {"algorithms", "definitions", "instances", "manifest", "reducers", "schema", "spans"},
+    "core": {
+        "algorithms",
+        "definitions",
+        "instances",
+        "manifest",
+        "object_arrays",
+        "reducers",
+        "schema",
+        "spans",
+    },
 }
 """Modules of no room that the rooms may import."""
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names.split()}

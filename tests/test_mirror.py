@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import json
 import os
@@ -12,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -453,6 +455,100 @@ def test_a_failure_is_reported_once_and_raised_at_close(
         auto.close()
 
 
+def saved_by(kernel: AutoMirror, here: Path, number: int) -> None:
+    save(here, number)
+    kernel.saved()
+
+
+def test_a_sync_that_one_kernel_turns_off_ends_in_the_others(
+    auto: AutoMirror, here: Path, tmp_path: Path
+) -> None:
+    auto.start(str(tmp_path / "there"), 1000)
+    other = AutoMirror(LocalStore(here))
+    for kernel in auto, other:
+        until(partial(is_pushed, kernel))
+    auto.stop()
+    saved_by(other, here, 2)
+    assert (other.status, other.is_busy) == (None, False)
+    other.close()
+    with Tracker(tmp_path / "there") as there:
+        assert len(there.entries()) == 1
+
+
+def test_a_push_that_waits_ends_with_a_sync_that_is_turned_off(
+    auto: AutoMirror, here: Path, tmp_path: Path
+) -> None:
+    auto.start(str(tmp_path / "there"), 1000)
+    other = AutoMirror(LocalStore(here))
+    until(lambda: is_pushed(auto) and is_pushed(other))
+    (here / "sync.json").unlink()
+    save(here, 2)
+    other.close()
+    assert other.status is None
+    with Tracker(tmp_path / "there") as there:
+        assert len(there.entries()) == 1
+
+
+def test_all_kernels_push_to_the_place_that_one_of_them_chose(
+    auto: AutoMirror, here: Path, tmp_path: Path
+) -> None:
+    other = AutoMirror(LocalStore(here))
+    auto.start(str(tmp_path / "first"), 1000)
+    other.follow()
+    assert other.url == str(tmp_path / "first")
+    until(lambda: is_pushed(auto) and is_pushed(other))
+    auto.start(str(tmp_path / "second"), 0, after_saves=False)
+    saved_by(other, here, 2)
+    assert (other.url, other.is_busy) == (str(tmp_path / "second"), False)
+    other.wake()
+    until(lambda: is_pushed(other))
+    other.stop()
+    auto.follow()
+    assert auto.status is None
+
+
+def test_a_note_that_cannot_be_read_changes_no_sync_that_runs(
+    auto: AutoMirror, here: Path, tmp_path: Path
+) -> None:
+    auto.start(str(tmp_path / "there"), 1000)
+    for damaged in b'{"url": ', b"":
+        (here / "sync.json").write_bytes(damaged)
+        auto.follow()
+        assert auto.url == str(tmp_path / "there")
+
+
+@pytest.mark.parametrize("verb", ["start", "stop"])
+def test_a_change_that_cannot_be_kept_leaves_the_sync_as_it_was(
+    auto: AutoMirror, here: Path, tmp_path: Path, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    auto.start(str(tmp_path / "there"), 1000)
+
+    def refuse(*given: object, **named: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("nbckpt.mirror.note.write_file", refuse)
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with pytest.raises(StoreError, match=r"cannot (write|remove) .*sync.json.*No space left"):
+        auto.start(str(tmp_path / "elsewhere")) if verb == "start" else auto.stop()
+    monkeypatch.undo()
+    saved_by(auto, here, 2)
+    assert auto.url == str(tmp_path / "there")
+    with Tracker(tmp_path / "there") as there:
+        until(lambda: len(there.entries()) == 2)
+
+
+def test_a_failure_is_not_reported_of_a_sync_that_was_set_anew(
+    auto: AutoMirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = FaultyStore(MemoryStore(), when=lambda call: call.op == "put", error=UsageError("no such bucket"))
+    with monkeypatch.context() as patched:
+        patched.setattr("nbckpt.mirror.mirror.open_store", lambda where: there)
+        auto.start("s3://bucket/x", 1000)
+        until(lambda: auto.status is not None and bool(auto.status.failure))
+    auto.start(str(tmp_path / "there"), 0, after_saves=False)
+    assert auto.trouble() == ""
+
+
 def test_a_damaged_sync_file_is_logged_and_syncs_nothing(
     here: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -462,9 +558,41 @@ def test_a_damaged_sync_file_is_logged_and_syncs_nothing(
     assert "nothing is synced" in caplog.text
 
 
-@pytest.mark.parametrize("period", [0, -1, float("nan")])
-def test_the_period_is_above_zero(auto: AutoMirror, period: float, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="above 0"):
+def test_a_sync_by_hand_pushes_only_when_asked(auto: AutoMirror, here: Path, tmp_path: Path) -> None:
+    auto.start(str(tmp_path / "there"), 0, after_saves=False)
+    auto.saved()
+    assert not auto.is_busy
+    auto.close()
+    assert not (tmp_path / "there" / "checkpoints").exists()
+    other = AutoMirror(LocalStore(here))
+    assert other.status is not None
+    assert (other.status.period, other.status.after_saves, other.is_busy) == (0.0, False, False)
+    other.wake()
+    until(lambda: other.status is not None and other.status.pushed_at is not None)
+    with Tracker(tmp_path / "there") as there:
+        assert len(there.entries()) == 1
+    other.stop()
+
+
+def test_a_push_counts_what_waits_and_what_only_the_target_has(
+    auto: AutoMirror, here: Path, tmp_path: Path
+) -> None:
+    save(here, 1)
+    save(tmp_path / "there", 2)
+    auto.start(str(tmp_path / "there"), 0, after_saves=False)
+    assert auto.push().checkpoints.only_there == 1
+    assert auto.waiting() == (0, 0, 0)
+    with Tracker(here) as tracker:
+        tracker.save({"big": bytes(range(256)) * 4000}, "big")
+    waiting = auto.waiting()
+    assert waiting[:2] == (1, 0)
+    assert waiting.size > 500
+    assert abs(auto.push().size - waiting.size) < 2000  # names and signatures are not counted
+
+
+@pytest.mark.parametrize("period", [-1, float("nan"), float("inf"), 1e300])
+def test_the_period_is_none_or_at_most_a_year(auto: AutoMirror, period: float, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="or 0 for none"):
         auto.start(str(tmp_path / "there"), period)
     assert auto.status is None
 

@@ -68,7 +68,7 @@ def test_a_mirror_ignores_trials_that_vanish(
         auto.start(f"memory://{tmp_path.name}", 60)
         auto.push()
         goes(store / "experiments" / "e")
-        assert auto.waiting() is not None
+        assert auto.waiting().trials <= 1
 
 
 def test_a_refresh_ignores_an_experiment_that_vanishes(store: Path, goes: Callable[[Path], None]) -> None:

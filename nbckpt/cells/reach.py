@@ -40,8 +40,19 @@ _WRAPPERS = frozenset({property, staticmethod, classmethod})
 _CONTAINERS = frozenset({"builtins", "collections", "functools", "itertools", "operator", "types"})
 """The modules of types whose objects hand on what they hold. All others are objects of libraries."""
 
+_NEVER_DRAW = words_of(
+    """
+    _thread abc builtins collections dataclasses datetime enum functools itertools json math numpy operator
+    pathlib random re string time types typing
+    """
+)
+"""The packages whose functions and objects never use pyplot."""
+_UNPICKLE = frozenset({"load", "loads"})
+"""Attributes of these packages whose calls can return an object of any library."""
+
 _TRICKS = frozenset({"globals", "exec", "eval", "compile", "__import__", "breakpoint", "get_ipython"})
 _AT_TOP = frozenset({"locals", "vars"})
+_BUILTINS = vars(builtins).keys()
 _TRICK_OBJECTS = frozenset(id(getattr(builtins, name)) for name in (_TRICKS | _AT_TOP) - {"get_ipython"})
 _TRICK_ATTRIBUTES = words_of(
     """
@@ -82,6 +93,7 @@ class Reach:
         self._others: list[object] = []
         self._modules: dict[str, ModuleType] = {}
         self._attributes: set[str] = set()
+        self._packages: set[str] = set()
         numpy = sys.modules.get("numpy")
         self._array: type | None = getattr(numpy, "ndarray", None)
         self._special = _SPECIAL | {self._array} if self._array else _SPECIAL
@@ -89,8 +101,9 @@ class Reach:
     def follow(self, used: Uses, *, is_cell: bool = True) -> None:
         """Add what code leads to, directly and through everything that it can call."""
         self._use(used, is_cell=is_cell)
-        self._take(_open_figures(), ours=False)
-        while self.everything is None and (self._ours or self._others or self._of_modules()):
+        while self.everything is None and (
+            self._ours or self._others or self._of_modules() or self._of_pyplot()
+        ):
             if len(self._seen) > _MOST:
                 self.everything = f"it reaches more than {_MOST:,} objects"
             ours = bool(self._ours)
@@ -99,7 +112,7 @@ class Reach:
             held = gc.get_referents(*batch)
             if not _PLAIN.issuperset(map(type, held)):  # a list of a million numbers
                 self._take(held, ours=ours)
-        self.names |= {name for name, value in list(self._namespace.items()) if id(value) in self._seen}
+        self.names |= {name for name, value in dict(self._namespace).items() if id(value) in self._seen}
 
     def _use(self, used: Uses, *, is_cell: bool) -> None:
         """Add the variables that code names, and their values."""
@@ -112,6 +125,8 @@ class Reach:
         self._looked_at |= new
         self._take((self._namespace.get(name) for name in new), ours=True)
         self._take((sys.modules.get(name) for name in used.imports), ours=False)
+        unknown = used.reads - used.binds - self._namespace.keys() - _BUILTINS
+        self._packages |= {name.partition(".")[0] for name in used.imports} | unknown
 
     def _trick(self, used: Uses, *, is_cell: bool) -> str | None:
         """Return why code can touch every variable, judged by its names."""
@@ -157,6 +172,7 @@ class Reach:
     def _special_case(self, obj: Any, *, ours: bool) -> None:
         """Take a function, a class, a module or another object with rules of its own."""
         kind: type = type(obj)
+        self._packages.add(_package_of(obj))
         if isinstance(obj, FunctionType):
             self._function(obj, ours=ours)
         elif isinstance(obj, type):
@@ -191,7 +207,7 @@ class Reach:
         if kind.__flags__ & _IMMUTABLE_TYPE:
             return
         yield from (type(kind), *kind.__bases__)
-        for member in list(vars(kind).values()):
+        for member in dict(vars(kind)).values():
             if kind.__module__ == self._module:
                 yield member
             else:
@@ -217,6 +233,23 @@ class Reach:
         held = [vars(module).get(name) for module in self._modules.values() for name in self._attributes]
         self._take(held, ours=False)
         return bool(self._others)
+
+    def _of_pyplot(self) -> bool:
+        """Take the open figures if the code may draw on them. Return False if there are no new ones."""
+        if (figures := _open_figures()) and self._may_draw():
+            self._take(figures, ours=False)
+        return bool(self._others)
+
+    def _may_draw(self) -> bool:
+        """Tell whether the code reaches a name, a library or an object that may lead to pyplot."""
+        packages = self._packages | {_package_of(kind) for kind in set(map(type, self._seen.values()))}
+        return bool(packages - _NEVER_DRAW - {self._module} or self._attributes & _UNPICKLE)
+
+
+def _package_of(obj: Any) -> str:
+    """Return the name of the package of a module, a class or a function."""
+    name = obj.__name__ if isinstance(obj, ModuleType) else getattr(obj, "__module__", None)
+    return name.partition(".")[0] if isinstance(name, str) else "builtins"
 
 
 def _open_figures() -> Iterable[object]:

@@ -110,10 +110,10 @@ def reproduce(
     settle(_SETTLE_S)
     folder, rows = Path(output or f"reproduce-{_named(ref)}").absolute(), None
     entry = find_ref(session, ref)
-    if folder.exists():
-        raise UsageError(f"{str(folder)!r} exists. Remove it, or choose another folder with -o")
     stage = hidden(folder.parent)
     with explained("write", folder):
+        if folder.exists():
+            raise UsageError(f"{str(folder)!r} exists. Remove it, or choose another folder with -o")
         try:
             stage.mkdir(parents=True)
             if entry is None and is_trial(ref):

@@ -113,7 +113,7 @@ def save(
         provenance=not no_provenance,
         progress=session.progress,
     )
-    session.auto.wake()
+    session.auto.saved()
     cell = session.where.get("cell", {}).get("count")
     hint = ""
     if name in namespace and name not in session.hidden and not variables:

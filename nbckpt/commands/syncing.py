@@ -16,6 +16,7 @@ from nbckpt.commands.options import Word
 from nbckpt.commands.table import Session
 from nbckpt.errors import Interrupted, NbckptError, UsageError
 from nbckpt.mirror import PERIOD_S, AutoStatus, Mirror, Mirrored
+from nbckpt.mirror.pending import Waiting
 from nbckpt.render import Column, Hint, Page, Result, Table, age, count, duration, size
 from nbckpt.store import Cancel, masked
 from nbckpt.sync import SyncConfig
@@ -102,8 +103,11 @@ class SyncData:
     failure: str
     progress: Progress | None
     experiments: Mapping[str, Mapping[str, str]]
+    after_saves: bool
     trouble: tuple[str, ...]
     waiting: tuple[int, int]
+    waiting_size: int
+    only_there: int
 
 
 @dataclass(frozen=True, repr=False)
@@ -115,14 +119,14 @@ class SyncShown(Result):
         former: The remote location until the sync was turned off; empty otherwise.
         experiments: The settings of the newest experiments that have a `sync_config`, as text.
         trouble: Notes of these experiments about uploads that failed or still run.
-        waiting: The numbers of checkpoints and of trials with changes that are not pushed yet.
+        waiting: What is not pushed yet.
     """
 
     status: AutoStatus | None
     former: str = ""
     experiments: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     trouble: tuple[str, ...] = ()
-    waiting: tuple[int, int] = (0, 0)
+    waiting: Waiting = field(default_factory=Waiting)
 
     def page(self) -> Page:
         """See `Result.page`."""
@@ -132,12 +136,22 @@ class SyncShown(Result):
             former = [f"Sync to {self.former} is off. Nothing there was deleted."] if self.former else []
             notes = (*former, *self.trouble)
             return Page("This store is not synced.", self._tables(), notes, hints=hints)
-        when = (
-            f"every {status.period:g} s and after each save" if status.is_running else "with each %ckpt sync"
-        )
+        by_time = f"every {status.period:g} s" if status.period else ""
+        times = " and ".join(filter(None, (by_time, "after each save" if status.after_saves else "")))
+        when = times if status.is_running else "with each %ckpt sync"
+        when = when if times else "only with %ckpt sync --now"
         under_way = f"Pushing: {status.progress}" if status.progress else ""
         failure = _failed(status) if status.failure else ""
-        lines = filter(None, (under_way, _last(status), _pending(*self.waiting), failure))
+        lines = filter(
+            None,
+            (
+                under_way,
+                _last(status),
+                _pending(self.waiting),
+                _only_there(self.only_there),
+                failure,
+            ),
+        )
         hints = (Hint("Sync now", "%ckpt sync --now"), Hint("Turn off", "%ckpt sync off"))
         headline = f"Synced to {status.url}, {when}."
         return Page(headline, self._tables(), (*lines, *self.trouble), hints=hints)
@@ -146,14 +160,24 @@ class SyncShown(Result):
         """Return the status; see render/json.py."""
         status = self.status or AutoStatus("", 0.0, is_running=False)
         return SyncData(
-            **vars(status), experiments=self.experiments, trouble=self.trouble, waiting=self.waiting
+            **vars(status),
+            experiments=self.experiments,
+            trouble=self.trouble,
+            waiting=(self.waiting.checkpoints, self.waiting.trials),
+            waiting_size=self.waiting.size,
+            only_there=self.only_there,
         )
+
+    @property
+    def only_there(self) -> int:
+        """The number of checkpoints that the last push saw at the other location only."""
+        last = self.status.last if self.status else None
+        return last.checkpoints.only_there if last else 0
 
     def _tables(self) -> tuple[Table, ...]:
         """Return the settings as a table, with a column for the store and one for each syncing experiment."""
         status = self.status
-        # A push of the store has no timeout. A push also follows each save.
-        own = status and SyncConfig(status.url, sync_period=status.period, sync_timeout=None)
+        own = status and _config(status)
         configs = ({"this store": dict(own.settings())} if own else {}) | dict(self.experiments)
         columns = (Column("setting", code=True), *(Column(tail(name)) for name in configs))
         names = dict.fromkeys(name for config in configs.values() for name in config)
@@ -161,11 +185,25 @@ class SyncShown(Result):
         return (Table("settings", columns, rows),)
 
 
-def _pending(checkpoints: int, trials: int) -> str:
+def _config(status: AutoStatus) -> SyncConfig:
+    """Return the settings of the store's sync as those of an experiment's. A push has no timeout."""
+    return SyncConfig(
+        status.url,
+        sync_period=status.period,
+        sync_timeout=None,
+        sync_on_checkpoint=status.after_saves,
+    )
+
+
+def _pending(waiting: Waiting) -> str:
     """Return the changes that are not pushed yet, as text."""
-    parts = [count(checkpoints, "checkpoint")] if checkpoints else []
-    parts += [f"changes of {count(trials, 'trial')}"] if trials else []
-    return f"Not pushed yet: {' and '.join(parts)}." if parts else ""
+    parts = [count(waiting.checkpoints, "checkpoint")] if waiting.checkpoints else []
+    parts += [f"changes of {count(waiting.trials, 'trial')}"] if waiting.trials else []
+    return f"Not pushed yet: {' and '.join(parts)}, {size(waiting.size)}." if parts else ""
+
+
+def _only_there(number: int) -> str:
+    return f"Only there: {count(number, 'checkpoint')}. Pull: %ckpt pull" if number else ""
 
 
 def _last(status: AutoStatus) -> str:
@@ -198,6 +236,7 @@ def sync(
     url: Annotated[str, Word("URL|off")] = "",
     *,
     period: Annotated[float, Word("S")] = PERIOD_S,
+    no_saves: bool = False,
     now: bool = False,
     soon: bool = False,
     cancel: bool = False,
@@ -209,18 +248,20 @@ def sync(
 
     Args:
         url: The other location; off turns the sync off.
-        period: Seconds from one push to the next.
+        period: Seconds from one push to the next; 0 for no push by time alone.
+        no_saves: Do not push after each save. With --period 0, only --now and --soon push.
         now: Push now, and wait for the end.
         soon: Push now, in the background.
         cancel: Cancel the push that runs; it is tried again later.
         status: Only show the state of the sync.
     """
+    session.auto.follow()
     auto, former, was_in_background = session.auto, session.auto.url, session.auto.in_background
     if url == "off":
         auto.stop()
         return _shown(session, former)
     if url:
-        auto.start(expanded(url, session.namespace), period)
+        auto.start(expanded(url, session.namespace), period, after_saves=not no_saves)
     in_place = now or not (status or auto.in_background)
     if auto.status is None and (in_place or soon):
         raise UsageError("this store is not synced. Name a location: %ckpt sync URL")
@@ -247,7 +288,8 @@ def _shown(session: Session, former: str = "") -> SyncShown:
                 trouble += [f"{name}: {note}" for note in library.open(name).notes]
         except (NbckptError, OSError) as error:  # an unreadable experiment must not hide the others
             trouble.append(f"{name}: {error}")
-    return SyncShown(session.auto.status, former, configs, tuple(trouble), session.auto.waiting())
+    auto = session.auto
+    return SyncShown(auto.status, former, configs, tuple(trouble), auto.waiting())
 
 
 @lru_cache(maxsize=_MOST_EXPERIMENTS)

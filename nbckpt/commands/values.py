@@ -78,7 +78,7 @@ def evaluate(text: str, namespace: Namespace | None, word: str) -> Any:
     """
     try:
         tree = ast.parse(text, mode="eval").body
-    except SyntaxError:
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise UsageError(f"cannot read {word!r}: {_quotes(text)}") from None
     return _value(tree, namespace, word)
 

@@ -32,11 +32,19 @@ _MADE_BY_PYTHON = frozenset(
 
 @dataclass(frozen=True)
 class Difference:
-    """How one name differs."""
+    """How one name differs.
+
+    Attributes:
+        name: The name.
+        change: How it differs.
+        details: The differences, as texts.
+        form: The shape and dtype of an array or a frame; both sides if they differ. Empty for other values.
+    """
 
     name: str
     change: Change
     details: tuple[str, ...] = ()
+    form: str = ""
 
 
 @dataclass(frozen=True)
@@ -53,15 +61,16 @@ def compare(old: Side, new: Side) -> list[Difference]:
     for name in sorted(old.values.keys() | new.values.keys()):
         before, after = old.values.get(name), new.values.get(name)
         if before is None or after is None:
-            differences.append(
-                Difference(name, "removed" if after is None else "added", (_summary(before or after),))
-            )
+            change: Change = "removed" if after is None else "added"
+            differences.append(Difference(name, change, (_summary(before or after),), _form(before, after)))
         elif before.digest == after.digest and before.digest:
             differences.append(Difference(name, "same"))
         else:
             # Previews may come from a stranger, and have any length.
             details = tuple(short(detail, _MOST_DETAIL) for detail in _details(before, after, old, new))
-            differences.append(Difference(name, "changed" if details else "same", details))
+            differences.append(
+                Difference(name, "changed" if details else "same", details, _form(before, after))
+            )
     return sorted(differences, key=lambda difference: difference.change == "same")
 
 
@@ -107,6 +116,14 @@ def _details(before: Value, after: Value, old: Side, new: Side) -> tuple[str, ..
     if a.get("text") != b.get("text") and a.get("columns") is None:
         details.append(f"{a.get('text', '')} -> {b.get('text', '')}")
     return tuple(details) or ("contents differ",)
+
+
+def _form(*sides: Value | None) -> str:
+    """Return the shape and dtype of the sides, such as `(500,) int64 -> (400,) int64`."""
+    previews = [value.preview for value in sides if value is not None]
+    shaped = [preview for preview in previews if isinstance(preview.get("shape"), list)]
+    forms = [f"{_plain(preview['shape'])} {preview.get('dtype', '')}".strip() for preview in shaped]
+    return short(" -> ".join(dict.fromkeys(forms)), _MOST_DETAIL)
 
 
 def _plain(fact: Any) -> str:

@@ -105,7 +105,8 @@ def write_states(states: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]
 def packages() -> dict[str, str]:
     """Return the versions of the imported packages that have one, by name."""
     versions = {}
-    for name, module in list(modules.items()):
+    # Not `list(modules.items())`: making tuples can collect garbage, and a finalizer can import a module.
+    for name, module in dict(modules).items():
         if "." in name or name.startswith("_") or name in stdlib_module_names:
             continue
         # Not getattr: on some modules it imports more modules, or warns.

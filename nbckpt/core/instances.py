@@ -13,7 +13,7 @@ from copyreg import dispatch_table
 from sys import modules
 from typing import Any
 
-from nbckpt._private_apis import set_tensor_hooks, tensor_hooks
+from nbckpt._private_apis import index_references, set_index_references, set_tensor_hooks, tensor_hooks
 from nbckpt.core.definitions import found_by_name
 
 Reduced = Any
@@ -119,6 +119,30 @@ def set_gradient(tensor: Any, parts: tuple[Any, Any, Any]) -> None:
     )
 
 
+# Arrays of a subclass of NumPy's. NumPy copies their elements into pickles, and leaves their attributes out.
+
+
+def pickles_as_array(kind: type) -> bool:
+    """Tell whether a subclass of NumPy's array has no pickling of its own, apart from that of NumPy."""
+    numpy = modules["numpy"]
+    names = ("__reduce__", "__reduce_ex__", "__setstate__")
+    known = numpy.ndarray, numpy.ma.MaskedArray
+    own = any(all(getattr(kind, name) is not getattr(base, name) for base in known) for name in names)
+    return kind not in dispatch_table and not own
+
+
+def reduce_subarray(array: Any, can_save: Callable[[str, Any], bool]) -> Reduced:
+    """Reduce an array of a subclass to its memory, which views share, and to its attributes."""
+    ndarray = modules["numpy"].ndarray
+    if array.dtype.hasobject:
+        return NotImplemented
+    attributes = {
+        name: part for name, part in vars(array).items() if isinstance(part, ndarray) or can_save(name, part)
+    }
+    reduced = ndarray.view, (ndarray.view(array, ndarray), type(array))
+    return (*reduced, attributes, None, None, set_state) if attributes else reduced
+
+
 # Figures. Some parts are numbered by address or by a global counter, so equal figures would give different
 # bytes.
 
@@ -143,6 +167,47 @@ def _with(instance: Any, name: str, make: Callable[[dict[str, Any]], Any]) -> Re
     if type(reduced) is not tuple or len(reduced) < 3 or name not in (reduced[2] or ()):
         return reduced
     return (*reduced[:2], reduced[2] | {name: make(reduced[2])}, *reduced[3:])
+
+
+# Frames of pandas. A frame that was made from another may use its memory: the one that is written to first
+# makes a copy. pandas knows whose memory others use from a list of references, which pickles leave out. See
+# docs/decisions/0122.
+
+
+def reduce_block(block: Any) -> Reduced:
+    """Reduce a block of columns with its references."""
+    refs = getattr(block, "refs", None)
+    return NotImplemented if refs is None else (make_block, (*block.__reduce__()[:2], refs))
+
+
+def make_block(make: Callable[..., Any], arguments: tuple[Any, ...], refs: Any) -> Any:
+    """Make a block and add it to its references."""
+    block = make(*arguments)
+    block.refs = refs
+    refs.add_reference(block)
+    return block
+
+
+def reduce_column(manager: Any) -> Reduced:
+    """Reduce the content of a series to its block. pandas would make another block, with other references."""
+    return type(manager), (manager.blocks[0], manager.axes[0])
+
+
+def reduce_references(refs: Any) -> Reduced:
+    """Reduce a list of references. What it refers to adds itself again."""
+    return type(refs), ()
+
+
+def reduce_index(index: Any) -> Reduced:
+    """Reduce an index with its references, if it uses the memory of a column."""
+    refs, reduced = index_references(index), index.__reduce__()
+    return NotImplemented if refs is None else (*reduced[:2], refs, None, None, set_references)
+
+
+def set_references(index: Any, refs: Any) -> None:
+    """Add an index to its references."""
+    set_index_references(index, refs)
+    refs.add_index_reference(index)
 
 
 # Dates of pandas. They note facts about themselves when they are read.

@@ -7,11 +7,10 @@ functions that rebuild objects, so these functions are part of the format and ne
 from __future__ import annotations
 
 import array
-import ctypes
+import math
 import sys
 import types
 from collections.abc import Callable, Sequence
-from operator import countOf
 from pickle import PickleBuffer
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +20,6 @@ from nbckpt.core.spans import address_of
 if TYPE_CHECKING:
     import numpy as np
 
-_MANY_OBJECTS = 1000
-_SAMPLE = 4000
-_STRINGS_AT_ONCE = 1 << 14
-_POINTERS_AT_ONCE = 1 << 16
 _FUNCTION_STATE = (
     "__defaults__",
     "__kwdefaults__",
@@ -94,10 +89,23 @@ def reduce_memoryview(view: memoryview, owner: Any = None) -> tuple[Any, ...]:
     if not view.c_contiguous:
         raise TypeError("a memoryview with gaps cannot be saved")
     flat = view.cast("B")
+    if not _can_be_cast(flat, view):
+        import numpy as np
+
+        return memoryview, (np.asarray(view),)
     if owner is None:
         return make_memoryview, (PickleBuffer(flat), view.format, view.shape)
     start = address_of(flat) - address_of(memoryview(owner).cast("B"))
     return make_memoryview, (owner, view.format, view.shape, start, len(flat), view.readonly)
+
+
+def _can_be_cast(flat: memoryview, view: memoryview) -> bool:
+    """Tell whether plain memory can be given the form of a view. Complex numbers, for example, cannot."""
+    try:
+        make_memoryview(flat, view.format, view.shape or ())
+    except (TypeError, ValueError, NotImplementedError):
+        return False
+    return True
 
 
 def make_memoryview(
@@ -185,46 +193,27 @@ def make_datetimes(integers: Any, dtype: Any) -> Any:
     return integers.view(dtype)
 
 
-def reduce_objects(array: np.ndarray[Any, Any]) -> Any:
-    """Reduce a large object array: as one text if it holds many strings, or by its repeated objects.
+def make_view(root: Any, start: int, shape: Any, strides: Any, writable: bool) -> Any:  # noqa: FBT001  as in the record
+    """Rebuild a view of restored objects."""
+    import numpy as np
 
-    Any other array is left to pickle, which visits every object.
-    """
-    flat = array.ravel(order="K")
-    sample = flat[:: max(1, flat.size // _SAMPLE)].tolist()
-    order = "C" if array.flags.c_contiguous else "F"
-    if len(set(map(id, sample))) < 0.9 * len(sample):
-        return _reduce_repeated(flat, array.shape, order)
-    if sum(type(item) is str for item in sample) >= len(sample) / 2:
-        return _reduce_strings(flat, array.shape, order)
-    return NotImplemented
+    return np.lib.stride_tricks.as_strided(root[start:], shape, strides, writeable=writable)
 
 
 class Made(bytearray):
     """Memory that a reducer made. Nothing else refers to it, so it is freed when it has been stored."""
 
 
-def _reduce_strings(flat: np.ndarray[Any, Any], shape: Any, order: str) -> Any:
-    """Join the strings, one slice at a time. Values that are not strings are kept separately."""
-    text, end = Made(), 0
-    others: dict[int, Any] = {}
-    for start in range(0, flat.size, _STRINGS_AT_ONCE):
-        items = flat[start : start + _STRINGS_AT_ONCE].tolist()
-        if countOf(map(type, items), str) < len(items):
-            mine = {at: item for at, item in enumerate(items) if type(item) is not str}
-            others |= {start + at: item for at, item in mine.items()}
-            for at in mine:
-                items[at] = ""
-        items.append("")
-        part = "\0".join(items).encode("utf-8", "surrogatepass")
-        if part.count(0) != len(items) - 1:
-            return NotImplemented  # a string contains the separator
-        if not start:  # allocate all at once: a growing text would leave equally large holes in the heap
-            text = Made(len(part) * (flat.size // len(items) + 1))
-        text[end : end + len(part)] = part
-        end += len(part)
-    del text[max(0, end - 1) :]
-    return make_strings, (PickleBuffer(text), shape, order, others)
+def is_made(view: memoryview) -> bool:
+    """Tell whether a view shows memory that a reducer made, itself or as an array."""
+    return isinstance(getattr(view.obj, "base", view.obj), Made)
+
+
+def made_array(shape: Any, dtype: Any) -> np.ndarray[Any, Any]:
+    """Return an array in memory that a reducer made."""
+    numpy = sys.modules["numpy"]
+    size = math.prod(shape) * dtype.itemsize
+    return numpy.ndarray(shape, dtype, Made(size))  # type: ignore[no-any-return]  # the module is looked up
 
 
 def make_strings(text: Any, shape: Any, order: Any, others: dict[int, Any]) -> Any:
@@ -235,33 +224,6 @@ def make_strings(text: Any, shape: Any, order: Any, others: dict[int, Any]) -> A
     for at, item in others.items():
         items[at] = item
     return np.reshape(np.fromiter(items, object, len(items)), shape, order=order)
-
-
-def _reduce_repeated(flat: np.ndarray[Any, Any], shape: Any, order: str) -> Any:
-    """Store each distinct object once, and for each element the number of its object."""
-    np = sys.modules["numpy"]
-    memory = (ctypes.c_ssize_t * flat.size).from_address(flat.ctypes.data)
-    pointers = np.frombuffer(memory, np.intp)
-    table: dict[int, int] = {}
-    codes = []
-    # All at once would need as much memory as the pointers.
-    for start in range(0, flat.size, _POINTERS_AT_ONCE):
-        places, distinct = _factorize(pointers[start : start + _POINTERS_AT_ONCE])
-        mine = [table.setdefault(address, len(table)) for address in distinct.tolist()]
-        if len(table) > flat.size // 16 or 0 in table:  # a null pointer is an unset None of NumPy
-            return NotImplemented
-        codes.append(np.array(mine, np.min_scalar_type(len(table)))[places])
-    objects = [ctypes.cast(address, ctypes.py_object).value for address in table]
-    joined = np.concatenate(codes, dtype=np.min_scalar_type(len(objects)), casting="unsafe")
-    return make_repeated, (joined, objects, shape, order)
-
-
-def _factorize(pointers: np.ndarray[Any, Any]) -> tuple[Any, Any]:
-    """Return the number of the distinct pointer for each pointer, and the distinct pointers."""
-    if pandas := sys.modules.get("pandas"):
-        return pandas.factorize(pointers)  # type: ignore[no-any-return]  # pandas has no types here
-    distinct, codes = sys.modules["numpy"].unique(pointers, return_inverse=True)
-    return codes, distinct
 
 
 def make_repeated(codes: Any, objects: list[Any], shape: Any, order: Any) -> Any:
@@ -279,10 +241,6 @@ def reduce_array(array: np.ndarray[Any, Any], exact: Callable[[int, int], bool])
     *exact* tells whether another array uses a range of addresses. If so, a strided view keeps all of its
     memory, however little of that it uses, because the two arrays must stay connected.
     """
-    if array.dtype.hasobject:
-        plain = array.dtype == object and array.size >= _MANY_OBJECTS
-        contiguous = array.flags.c_contiguous or array.flags.f_contiguous
-        return reduce_objects(array) if plain and contiguous else NotImplemented
     if array.dtype.kind in "mM":
         return reduce_datetimes(array)
     if array.size == 0 or array.flags.c_contiguous or array.flags.f_contiguous:
@@ -290,7 +248,9 @@ def reduce_array(array: np.ndarray[Any, Any], exact: Callable[[int, int], bool])
     low, high = byte_range(array)
     if high - low <= array.nbytes or exact(low, high):
         return reduce_strided(array)
-    return array.copy().__reduce_ex__(5)
+    copy = made_array(array.shape, array.dtype)
+    copy[...] = array
+    return copy.__reduce_ex__(5)
 
 
 # Torch tensors on the CPU. Their storage is exported as bytes, so that tensors over one storage share it.

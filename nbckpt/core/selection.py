@@ -38,7 +38,7 @@ class Selection:
         Raises:
             UsageError: There is no such variable, or no variable is left.
         """
-        every = {name: value for name, value in list(namespace.items()) if self._is_variable(name)}
+        every = {name: value for name, value in dict(namespace).items() if self._is_variable(name)}
         chosen: dict[str, Any] = {}
         for pattern in self.variables or ("*",):
             if pattern in namespace:

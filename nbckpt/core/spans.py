@@ -48,8 +48,12 @@ class Overlaps:
 
     def covers(self, low: int, high: int) -> bool:
         """Tell whether several spans use parts of this range."""
+        return self.around(low, high) is not None
+
+    def around(self, low: int, high: int) -> tuple[int, int] | None:
+        """Return the whole range that several spans use and that has parts of this one; None without one."""
         at = bisect_right(self._ranges, (low, high))
-        return any(a < high and low < b for a, b in self._ranges[max(0, at - 1) : at + 1])
+        return next(((a, b) for a, b in self._ranges[max(0, at - 1) : at + 1] if a < high and low < b), None)
 
 
 NO_OVERLAPS = Overlaps(())

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+import threading
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from glob import iglob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nbckpt.core.manifest import now
 from nbckpt.errors import StoreError, UsageError
 from nbckpt.mirror import note
+from nbckpt.mirror.note import Note
+from nbckpt.mirror.pending import Marks, Pending, Waiting
 from nbckpt.store import Store, check_no_secret, local_folder
+from nbckpt.store.files import explained
 from nbckpt.trials.home import experiments_folder
 
 if TYPE_CHECKING:
@@ -25,8 +29,7 @@ if TYPE_CHECKING:
 
 PERIOD_S = 300.0
 
-_EXPERIMENTS = "experiments"
-"""The prefix of a trial's mark; the mark of a checkpoint does not have it."""
+_YEAR_S = 366 * 86_400.0
 
 _RETRY_S = 30.0
 """The longest pause before a failed push is retried, if the period is not shorter."""
@@ -38,12 +41,13 @@ class AutoStatus:
 
     Attributes:
         url: The remote location.
-        period: Seconds between two pushes.
+        period: Seconds between two pushes; 0 if time alone starts none.
         is_running: Whether this process syncs in the background.
         pushed_at: When the last complete push ended, in UTC; None before that.
         last: The counts of that push.
         failure: Why the remote location is not up to date, as text.
         progress: The progress of a running push.
+        after_saves: Whether each save is pushed.
     """
 
     url: str
@@ -53,13 +57,20 @@ class AutoStatus:
     last: Mirrored | None = None
     failure: str = ""
     progress: Progress | None = None
+    after_saves: bool = True
+
+    @property
+    def by_itself(self) -> bool:
+        """Whether anything but a user starts a push."""
+        return self.after_saves or self.period > 0
 
 
 class AutoMirror:
     """Sync a store and its experiments to another location in the background.
 
-    The location is stored beside the store, so that another kernel continues the sync. A push follows each
-    save and each period, and a last push follows `close`. Any thread may use it.
+    The location is stored beside the store, so that other kernels continue the sync, and follow its changes.
+    A push follows each save and each period, if that is wanted, and a last push follows `close`. Any thread
+    may use it.
 
     Args:
         store: The store.
@@ -77,14 +88,16 @@ class AutoMirror:
         self._store = store
         self._experiments = experiments_folder(store.url)
         self._file = None if (folder := local_folder(store.url)) is None else folder / note.FILE
-        settings = self._file and note.read(self._file)
-        self._status = AutoStatus(*settings, is_running=False) if settings else None
+        self._pending = Pending(store, self._experiments)
+        self._changing = threading.RLock()
+        self._note_version: object = None
+        self._status: AutoStatus | None = None
         self._engine: Engine | None = None
+        self._is_closed = False
         self._failures = 0
         self._is_reported = True
-        self._sent: frozenset[str] | None = None
-        if self._status is not None and in_background:
-            self._begin(self._status)
+        self._sent: Marks | None = None
+        self.follow()
 
     @property
     def status(self) -> AutoStatus | None:
@@ -92,11 +105,9 @@ class AutoMirror:
         is_running = self._engine is not None and self._engine.is_serving
         return self._status and replace(self._status, is_running=is_running)
 
-    def waiting(self) -> tuple[int, int]:
-        """Return the numbers of checkpoints and of trials that changed since this process's last push."""
-        marks = frozenset[str]() if self._sent is None else self._marks() - self._sent
-        trials = sum(mark.startswith(_EXPERIMENTS) for mark in marks)
-        return len(marks) - trials, trials
+    def waiting(self) -> Waiting:
+        """Return what changed since this process's last push."""
+        return Waiting() if self._sent is None else self._pending.since(self._sent)
 
     @property
     def is_busy(self) -> bool:
@@ -108,36 +119,78 @@ class AutoMirror:
         """The remote location; empty if the store is not synced."""
         return "" if self._status is None else self._status.url
 
-    def start(self, url: str, period: float = PERIOD_S) -> None:
+    def start(self, url: str, period: float = PERIOD_S, *, after_saves: bool = True) -> None:
         """Sync the store to *url* from now on, in this kernel and in later ones.
+
+        With a period of 0 and not after saves, only `push` and `wake` push.
 
         Raises:
             UsageError: The URL or the period is invalid.
             StoreError: The location cannot be written beside the store.
         """
-        if not period > 0:
-            raise UsageError(f"--period {period:g}: give seconds above 0")
+        if not 0 <= period <= _YEAR_S:
+            raise UsageError(f"--period {period:g}: give seconds, at most a year, or 0 for none")
         check_no_secret(url, note.FILE)
         self._mirror(url)
         folder = local_folder(url)
-        self.stop()
-        self._sent, self._failures = None, 0
-        self._status = AutoStatus(url if folder is None else str(folder.absolute()), period, is_running=False)
+        settings = Note(url if folder is None else str(folder.absolute()), period, after_saves)
         if self._file is not None:
-            note.write(self._file, self.url, period)
-        if self.in_background:
-            self._begin(self._status)
+            note.write(self._file, settings)
+        self._change(settings)
 
     def stop(self) -> None:
-        """Turn the sync off, for this process and later ones. Nothing at the remote location is deleted."""
-        self.cancel()
-        engine, self._engine = self._engine, None  # from here on no push begins
+        """Turn the sync off, in all processes. Nothing at the remote location is deleted.
+
+        Raises:
+            StoreError: The location cannot be removed beside the store: the sync stays on.
+        """
+        if self._file is not None:
+            with explained("remove", self._file):
+                self._file.unlink(missing_ok=True)
+        self._change(None)
+
+    def follow(self) -> None:
+        """Do what another process wrote beside the store: sync to that location, or no longer.
+
+        What cannot be read, or was written by another user, changes nothing.
+        """
+        if self._file is None or self._is_closed:
+            return
+        with self._changing:
+            try:
+                version = _version(self._file)
+            except OSError:  # the disk does not answer: nobody turned the sync off
+                return
+            if version == self._note_version:
+                return
+            self._note_version = version
+            settings = note.read(self._file) if version else None
+            own = self._status and Note(self._status.url, self._status.period, self._status.after_saves)
+            if settings != own and (settings is not None or version is None):
+                self._take(settings)
+
+    def _change(self, settings: Note | None) -> None:
+        """Sync by these settings from now on, or no longer. Wait for a push that is cancelled."""
+        if (engine := self._end()) is not None:
+            engine.wait(self._stop_timeout)
+        self._take(settings)
+
+    def _take(self, settings: Note | None) -> None:
+        with self._changing:
+            self._end()
+            self._sent, self._failures, self._is_reported = None, 0, True
+            self._status = settings and _status_of(settings)
+            if self._status is not None and self.in_background:
+                self._begin(self._status)
+
+    def _end(self) -> Engine | None:
+        """Cancel a running push, and begin none from now on. Return what ran it."""
+        with self._changing:
+            self.cancel()
+            engine, self._engine = self._engine, None
         if engine is not None:
             engine.end(last=False)
-            engine.wait(self._stop_timeout)
-        self._status = None
-        if self._file is not None:
-            self._file.unlink(missing_ok=True)
+        return engine
 
     def cancel(self) -> None:
         """Cancel a running push. Data that was moved stays, and the push is retried later."""
@@ -146,8 +199,21 @@ class AutoMirror:
 
     def wake(self) -> None:
         """Ask for a push soon, since there is new data."""
-        if self._engine is not None:
+        from nbckpt.sync.request import Request
+
+        self.follow()
+        if self._engine is None or self._status is None:
+            return
+        if self._status.by_itself:
             self._engine.again()
+        else:
+            self._engine.ask(Request("sync_up", self._store.url, self.url))
+
+    def saved(self) -> None:
+        """Note a save: it is pushed soon if that is wanted."""
+        self.follow()
+        if self._status is not None and self._status.after_saves:
+            self.wake()
 
     def push(self, options: TransferOptions | None = None) -> Mirrored:
         """Push now, after a running push to the same location has ended; see `Mirror.push`.
@@ -158,11 +224,12 @@ class AutoMirror:
         from nbckpt.sync.exclusive import exclusive
         from nbckpt.sync.transfer import TransferOptions
 
+        self.follow()
         status, options = self._status, options or TransferOptions()
         if status is None:
             raise UsageError("this store is not synced. Choose a location: %ckpt sync URL")
         with exclusive(status.url, options):
-            marks = self._marks()
+            marks = self._pending.marks()
             try:
                 mirrored = self._mirror(status.url).push(options)
             except Exception as error:
@@ -187,12 +254,6 @@ class AutoMirror:
         self._failures, self._is_reported = (self._failures + 1 if failure else 0), not failure
         return True
 
-    def _marks(self) -> frozenset[str]:
-        """Return one mark for each local checkpoint and for each state of a local trial's journal."""
-        checkpoints = [] if self._file is None else _below(self._file.parent, "checkpoints/*.json")
-        journals = _below(self._experiments, "*/*/events.jsonl")
-        return frozenset([*checkpoints, *(_version(self._experiments / path) for path in journals)])
-
     def trouble(self) -> str:
         """Return why the remote location is not up to date, once for each failure; empty for none."""
         if self._is_reported or self._status is None:
@@ -206,6 +267,8 @@ class AutoMirror:
         Raises:
             StoreError: The remote location is not up to date.
         """
+        self.follow()
+        self._is_closed = True
         if (engine := self._engine) is not None:
             engine.end(last=True)
             try:
@@ -232,12 +295,14 @@ class AutoMirror:
             at_end=self._raise_failure,
             name="nbckpt-mirror",
         )
-        request = Request("sync_up", self._store.url, status.url)
-        self.in_background = engine.repeat(request, partial(self._pause, status.period))
+        if status.by_itself:
+            request = Request("sync_up", self._store.url, status.url)
+            self.in_background = engine.repeat(request, partial(self._pause, status.period or math.inf))
 
     def _push_in_background(self, engine: Engine, job: Job) -> None:
         from nbckpt.sync.transfer import TransferOptions
 
+        self.follow()
         if engine is not self._engine:
             return  # the sync was turned off, or goes to another location
         self.began()
@@ -254,13 +319,14 @@ class AutoMirror:
             self._status = replace(self._status, progress=progress)
 
 
-def _below(folder: Path, pattern: str) -> Iterator[str]:
-    """Yield the matching paths in a folder; `Path.glob` fails if a folder is removed meanwhile."""
-    return iglob(pattern, root_dir=folder)  # noqa: PTH207
+def _version(file: Path) -> object:
+    """Return a value that differs for each state of a file; None if it is missing."""
+    try:
+        stat = file.stat()
+    except FileNotFoundError:
+        return None
+    return stat.st_mtime_ns, stat.st_ino, stat.st_size
 
 
-def _version(file: Path) -> str:
-    """Return a mark that differs for each state of a trial's journal."""
-    with suppress(FileNotFoundError):  # its experiment was just removed
-        return f"{_EXPERIMENTS}/{file}:{file.stat().st_mtime_ns}"
-    return ""
+def _status_of(settings: Note) -> AutoStatus:
+    return AutoStatus(settings.url, settings.period, is_running=False, after_saves=settings.after_saves)

@@ -1,10 +1,10 @@
-"""Note: the signed file beside a store that holds its sync location and period."""
+"""Note: the signed file beside a store that says where and when it is synced."""
 
 from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from nbckpt.core import schema
 from nbckpt.core.trust import open_signer
@@ -16,21 +16,35 @@ from nbckpt.store.scan import OUTSIDE, link_outside
 FILE = "sync.json"
 FORMAT = 2
 
-_FORM = {"url": str, "period": float, "signature": str}
+_FORM = {"url": str, "period": float, "after_saves?": bool, "signature": str}
 
 _log = logging.getLogger("nbckpt")
 
 
-def read(file: Path) -> tuple[str, float] | None:
-    """Return the sync location and the period in seconds; None if this user signed no note."""
-    if not file.is_file():
-        return None
+class Note(NamedTuple):
+    """Where and when a store is synced: after each period, in seconds; 0 is none. And after saves, or not."""
+
+    url: str
+    period: float
+    after_saves: bool = True
+
+    def signed(self) -> bytes:
+        """Return the bytes to sign."""
+        by_saves = "" if self.after_saves else "\nnot after saves"
+        return f"{self.url}\n{float(self.period)!r}{by_saves}".encode("utf-8", "backslashreplace")
+
+
+def read(file: Path) -> Note | None:
+    """Return where and when to sync; None if this user signed no note."""
     try:
+        if not file.is_file():
+            return None
         fields = _read(file)
-        url, period = fields["url"], fields["period"]
+        url = fields["url"]
         check_no_secret(url, FILE)
-        if open_signer().signed_bytes("sync", _signed(url, period), fields["signature"]):
-            return url, float(period)
+        note = Note(url, float(fields["period"]), fields.get("after_saves", True))
+        if open_signer().signed_bytes("sync", note.signed(), fields["signature"]):
+            return note
     except (OSError, NbckptError) as error:
         _log.warning("%s cannot be read, so nothing is synced: %s", file, error)
     else:
@@ -51,20 +65,16 @@ def _read(file: Path) -> Any:
     return schema.unseal(data, _FORM, FILE)
 
 
-def write(file: Path, url: str, period: float) -> None:
+def write(file: Path, note: Note) -> None:
     """Write the note. After the return it is complete and durable.
 
     Raises:
         UsageError: The URL contains a password.
         StoreError: The disk failed.
     """
-    check_no_secret(url, FILE)
-    signature = open_signer().sign_bytes("sync", _signed(url, period))
-    sealed = schema.seal({"format": FORMAT, "url": url, "period": period, "signature": signature})
+    check_no_secret(note.url, FILE)
+    signature = open_signer().sign_bytes("sync", note.signed())
+    fields = {"url": note.url, "period": note.period, "signature": signature}
+    saves = {} if note.after_saves else {"after_saves": False}
     with explained("write", file):
-        write_file(file, sealed)
-
-
-def _signed(url: str, period: float) -> bytes:
-    """Return the bytes to sign."""
-    return f"{url}\n{float(period)!r}".encode("utf-8", "backslashreplace")
+        write_file(file, schema.seal({"format": FORMAT, **fields, **saves}))

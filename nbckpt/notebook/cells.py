@@ -148,7 +148,7 @@ class CellCache:
         files = existing(opened.paths, session.tracker.store.url)
         lost = list(dict.fromkeys(recorder.lost))
         display(keep(run, CellEnd(recorder.outputs, result.result, files, lost, self._hidden())))
-        session.auto.wake()
+        session.auto.saved()
 
 
 def run_again(shell: InteractiveShell, source: str) -> str:

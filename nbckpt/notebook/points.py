@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from nbckpt.tracker import Tracker
 
 
+_COMMAND = re.compile(r"\s*%ckpt [^\n]*\s*")
+"""A cell that is one command."""
 _MOST_READ = 50
 """How many of the newest points are read to find one of this notebook."""
 
@@ -47,6 +50,7 @@ class CellWatch:
         self._began = 0.0
         self._cell: Compiled | None = None
         self._before: Touched | None = None
+        self._is_command = False
 
     def begun(self, info: Any = None) -> None:
         """Note what the code of a cell that is about to run can touch."""
@@ -56,6 +60,7 @@ class CellWatch:
         points = self._points()
         is_on = points is not None and points.limits is not None
         self._cell = self._compiled(info) if is_on else None
+        self._is_command = is_on and _COMMAND.fullmatch(info.raw_cell) is not None
         self._before = self._touched(self._cell) if self._cell is not None else None
         if points is not None and self._before is not None:
             points.before_cell(self._before)
@@ -73,7 +78,8 @@ class CellWatch:
         seconds = time.perf_counter() - self._began
         try:
             touched = self._before | self._touched(self._cell)
-            points.after_cell(seconds, touched, self._outcome(seconds, result))
+            outcome = self._outcome(seconds, result)
+            points.after_cell(seconds, touched, outcome, is_command=self._is_command)
             _say_trouble(points)
         except (NbckptError, OSError) as error:
             _say(f"there is no point of this cell, and the next one takes its changes too: {error}")

@@ -20,7 +20,9 @@ class State(Rich):
     """A named state that survives restarts of the job. Subclasses implement `save` and `load`.
 
     All replicas make the same states in the same order. A state is saved only while it is alive: keep it in
-    a variable. The context decides which registry holds the states, see `nbckpt.states`.
+    a variable. The context decides which registry holds the states, see `nbckpt.states`. From the return of
+    `State.__init__` on, a save in another thread can save it. If threads save, set what `save` needs before
+    `super().__init__(name)`.
 
     Args:
         name: Any text. Two live states of one job cannot share a name. If a notebook cell runs again, its

@@ -139,7 +139,7 @@ def write(value: Any, file: IO[bytes]) -> None:
     """
     try:
         pickled = codec.dump(value, main_namespace())
-        if overlaps := spans.Overlaps(pickled.reached, pickled.owners):
+        if overlaps := spans.Overlaps(pickled.memory, pickled.owners):
             pickled = codec.dump(value, main_namespace(), overlaps)
     except Exception as error:
         raise CodecError(f"cannot save a {type(value).__name__}: {type(error).__name__}: {error}") from error

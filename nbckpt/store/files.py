@@ -34,7 +34,7 @@ from nbckpt.errors import NbckptError, StoreError
 from nbckpt.store.base import STAGING, Data, pieces_of
 from nbckpt.store.cancel import wanted
 from nbckpt.store.fsync import sync, sync_files, sync_folder, sync_folders, sync_tree
-from nbckpt.store.scan import is_link
+from nbckpt.store.scan import check_path, is_link
 
 STALE_S = 24 * 3600
 """The age, in seconds, from which a hidden file counts as the leftover of a crash."""
@@ -261,7 +261,12 @@ def _make(folder: Path) -> list[Path]:
 
 @contextmanager
 def explained(action: str, path: str | os.PathLike[str], advice: str = "") -> Iterator[None]:
-    """Turn an OSError in the block into a StoreError that says what cannot be done with which path."""
+    """Turn an OSError in the block into a StoreError that says what cannot be done with which path.
+
+    Raises:
+        UsageError: No system call takes the path.
+    """
+    check_path(path)
     try:
         yield
     except NbckptError:

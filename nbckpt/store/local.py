@@ -13,7 +13,7 @@ from nbckpt.errors import NbckptError, NotFoundError, RefusedError, StoreError, 
 from nbckpt.store.base import STAGING, Data, Store, check_key
 from nbckpt.store.files import make_folder, only_files, rename, staged, sweep, write_new
 from nbckpt.store.fsync import sync_folder
-from nbckpt.store.scan import OUTSIDE, can_be_named, link_outside, scan
+from nbckpt.store.scan import OUTSIDE, can_be_named, check_path, link_outside, scan
 
 _REFUSALS = {errno.EACCES, errno.EPERM, errno.EROFS}
 _NO_FILE = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
@@ -33,6 +33,7 @@ class LocalStore(Store):
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
+        check_path(folder)
         self.folder = Path(folder).absolute()
         self.url = str(self.folder)
         self._staging = self.folder / STAGING

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from operator import attrgetter
 from pathlib import Path
 
+from nbckpt.errors import UsageError
+
 _UNFIT = re.compile(r'[\\:*?"<>|\x00-\x1f]|[ .]$|^(con|prn|aux|nul|com\d|lpt\d)(\..*)?$', re.IGNORECASE)
 _WINDOWS = sys.platform == "win32"
 _JUNCTION = 0xA0000003
@@ -152,10 +154,23 @@ def is_link(path: str | Path | os.DirEntry[str]) -> bool:
     return stat.S_ISLNK(status.st_mode) or getattr(status, "st_reparse_tag", 0) == _JUNCTION
 
 
-def can_be_named(path: str) -> bool:
-    """Tell whether the system accepts every part of *path* as a file name."""
+def check_path(path: str | os.PathLike[str]) -> None:
+    """Check that a system call takes *path*.
+
+    Raises:
+        UsageError: It has a zero character, or half of a character.
+    """
+    if not _can_be_path(os.fspath(path)):
+        raise UsageError(f"{os.fspath(path)!r} cannot be the path of a file or a folder")
+
+
+def _can_be_path(path: str) -> bool:
     try:
-        os.fsencode(path)
+        return b"\0" not in os.fsencode(path)
     except UnicodeEncodeError:
         return False
-    return "\0" not in path and not (_WINDOWS and any(map(_UNFIT.search, path.split("/"))))
+
+
+def can_be_named(path: str) -> bool:
+    """Tell whether the system accepts every part of *path* as a file name."""
+    return _can_be_path(path) and not (_WINDOWS and any(map(_UNFIT.search, path.split("/"))))

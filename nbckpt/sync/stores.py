@@ -68,7 +68,8 @@ def mirror(source: Store, target: Store, options: TransferOptions | None = None)
             missing.pop(key, None)
         if not missing:
             same = len(here.keys() - moved.keys() - left_out.keys())
-            return Moved(len(moved), sum(moved.values()), same, left_out=left_out)
+            more = sum(key.startswith("checkpoints/") for key in there.keys() - here.keys())
+            return Moved(len(moved), sum(moved.values()), same, left_out=left_out, only_there=more)
         meter.plan(len(missing), sum(missing.values()))
         is_listed = work.one(partial(has_catalogue, target))
         removed = work.one(partial(Changes.in_store, target)).removed

@@ -74,6 +74,7 @@ class Moved:
         same: The number of files that were there already.
         removed: The number of files removed.
         left_out: Why files were left out, by path: they vanished, or changed while they were read.
+        only_there: The number of checkpoints that only the target has.
     """
 
     files: int = 0
@@ -81,6 +82,7 @@ class Moved:
     same: int = 0
     removed: int = 0
     left_out: Mapping[str, str] = field(default_factory=dict)
+    only_there: int = 0
 
     def __repr__(self) -> str:
         numbers = f"files={self.files}, size={self.size}, same={self.same}, removed={self.removed}"

@@ -233,7 +233,9 @@ class Auto:
             "a cell without a point is undone together with the next one"
         )
 
-    def after_cell(self, seconds: float, touched: Touched, origin: Mapping[str, Any]) -> None:
+    def after_cell(
+        self, seconds: float, touched: Touched, origin: Mapping[str, Any], *, is_command: bool = False
+    ) -> None:
         """Begin a point after a cell, unless the budget is used up. The rest is done in the background.
 
         A cell without a point is undone together with the next one. After an exception the same holds.
@@ -242,12 +244,16 @@ class Auto:
             seconds: The time that the cell took.
             touched: The variables that its code can have touched.
             origin: The cell and the notebook.
+            is_command: Whether the cell is one `%ckpt` command. After a way nothing is left to save.
         """
         assert self.limits is not None  # it is on
         self._is_running, self._running = False, _NO_NAMES
         self._name(touched)
         if others_run():
             touched |= Touched(frozenset(), "another thread runs")
+        elif is_command and self.timeline.is_way_last:
+            self._rescue.point_is_made()
+            return
         self._touched |= touched
         began = self._clock()
         self._spent.add(began, seconds)

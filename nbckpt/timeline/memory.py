@@ -6,14 +6,15 @@ See docs/decisions/0103.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field, replace
 from sys import modules
 from typing import Any
 
 from nbckpt.core.memory.pages import Look, page_record
 from nbckpt.core.memory.userfault import PAGE
 from nbckpt.core.packs.pools import others_run
+from nbckpt.core.reducers import byte_range
 from nbckpt.core.values.variables import Print
 
 _Mark = tuple[object, ...]
@@ -69,8 +70,19 @@ class Watch:
             marks,
         )
 
-    def keep(self, glance: Glance) -> None:
-        """Count the next look from this glance. What it found written is saved, or looked at again."""
+    def keep(self, glance: Glance, names: Container[str] | None = None) -> None:
+        """Count the next look from this glance. What it found written is saved, or looked at again.
+
+        Args:
+            glance: The glance.
+            names: The variables that were looked at, and whose earlier looks count no more; None for all.
+        """
+        if names is not None:
+            kept = self._kept
+            marks = {name: mark for name, mark in kept._marks.items() if name not in names}
+            glance = replace(
+                glance, _looks={**kept._looks, **glance._looks}, _marks={**marks, **glance._marks}
+            )
         self._kept = glance
 
 
@@ -84,7 +96,8 @@ def _marks(arrays: Mapping[str, Any], large: Mapping[str, tuple[tuple[int, int],
     plain = getattr(modules.get("numpy"), "ndarray", None)
     marks = {}
     for name, value in arrays.items():
-        place = value.__array_interface__["data"][0], value.nbytes
+        low, high = byte_range(value)
+        place = low, high - low
         if type(value) is plain and large[name] == (place,) and value.dtype.isbuiltin:
             marks[name] = (*place, id(value), *_form(value), *_edges(*place))
     return marks

@@ -12,6 +12,7 @@ from typing import Any
 from nbckpt.core.manifest import Group, Manifest
 from nbckpt.core.memory.pages import page_record
 from nbckpt.core.memory.process import is_writable
+from nbckpt.core.memory.userfault import joined
 from nbckpt.core.packs.differences import differences
 from nbckpt.core.packs.pools import others_run
 from nbckpt.core.packs.reader import Reader
@@ -60,8 +61,8 @@ def plan(
 def apply(patches: Iterable[Patch]) -> None:
     """Write the bytes, all of them also after an interrupt, which is raised at the end."""
     parts = [part for patch in patches for part in patch]
-    for memory, _ in parts:
-        page_record().expect_write(address_of(memory), len(memory))
+    for low, high in joined([(address_of(memory), address_of(memory) + len(memory)) for memory, _ in parts]):
+        page_record().expect_write(low, high - low)
     interrupt: KeyboardInterrupt | None = None
     while True:
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -13,7 +13,7 @@ from nbckpt.core.history import VanishedError
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.memory.pages import LEAST
 from nbckpt.core.packs.known import Known
-from nbckpt.core.packs.later import Later
+from nbckpt.core.packs.later import KeptMemory, Later
 from nbckpt.core.packs.pools import others_run
 from nbckpt.core.packs.reader import Reader
 from nbckpt.core.packs.writer import Packer
@@ -70,6 +70,7 @@ class Recorder:
         self._tracker, self._namespace, self._hidden = tracker, namespace, hidden
         self._patience_s = patience_s
         self._known = Known(tracker.store)
+        self._copies = KeptMemory()
         self.recipes = Recipes()
         self.is_busy = False
         self.trouble: Exception | None = None
@@ -154,7 +155,8 @@ class Recorder:
     def _taken(self, step: Step, room: int | None = None) -> Packer | None:
         """Return a packer with what a step took, and copies in *room* bytes; None if nothing changed."""
         history = self.history
-        packer = Packer(history.store, self._known, algorithms=history.algorithms, later=Later(room))
+        later = Later(room, self._copies)
+        packer = Packer(history.store, self._known, algorithms=history.algorithms, later=later)
         was_busy, self.is_busy = self.is_busy, True
         try:
             if step.take(packer):
@@ -279,10 +281,12 @@ class Recorder:
         step.place = self._places.look()
         return step
 
-    def _count_from_here(self) -> None:
+    def _count_from_here(self, changed: Iterable[str]) -> None:
         """Let the next step not look at the large memory that a way wrote: `here` holds what is there now."""
         if self.here is not None and not others_run():  # a thread may have written between the way and here
-            self._watch.keep(self._watch.look(self._variables(), self.here.prints))
+            variables = self._variables()
+            changed = {name: variables[name] for name in changed if name in variables}
+            self._watch.keep(self._watch.look(changed, self.here.prints), changed)
 
     def _take_over(self, step: Step, made: Manifest) -> bool:
         """Note that the namespace was as the point holds it. Tell whether it is a new point."""

@@ -237,9 +237,9 @@ class Timeline(Recorder):
         arrived = arrive(
             target, self._held(), self._read, self._prints, namespace, self._variables(), kept, left
         )
-        self.is_way_last, self.ways = True, self.ways + 1
         self.here, self._removed = arrived.held, objects
-        self._count_from_here()
+        self.is_way_last, self.ways = True, self.ways + 1
+        self._count_from_here(arrived.changes)
         self._chain.keep(target)
         stay = {name: recipe for (name, recipe), value in live.items() if self._is(name, value)}
         stay = {name: recipe for name, recipe in stay.items() if name not in arrived.held.prints}

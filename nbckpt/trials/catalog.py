@@ -45,7 +45,7 @@ class Catalog:
     folder: Path
 
     def names(self) -> list[str]:
-        """Return the names of the experiments, the newest last. A link that leads outside is left out.
+        """Return the names of the experiments, that which began last at the end. A link outside is left out.
 
         Raises:
             StoreError: The folder cannot be read.
@@ -63,7 +63,7 @@ class Catalog:
                 if entry.name.startswith(".") or link_outside(self.folder, spec):
                     continue
                 if (self.folder / spec).is_file():
-                    dated.append((entry.stat().st_ctime, entry.name))
+                    dated.append((spec_file.began(entry), entry.name))
         return [name for _, name in sorted(dated)]
 
     def open(self, name: str = "") -> Experiment:

@@ -256,7 +256,7 @@ def ask_note(folder: Path) -> Iterator[str]:
     file = folder / "machine" / "sync.json"
 
     def status() -> None:
-        assert note.read(file) in {None, ("memory://samples", 300.0)}, note.read(file)
+        assert note.read(file) in {None, ("memory://samples", 300.0, True)}, note.read(file)
         for words in ("", "sync --status", "ls"):
             ask(Tracker(folder / "machine"), words)
 

@@ -118,8 +118,8 @@ mirror("there").pull()
 """,
     "sync note": """
 from nbckpt.mirror import note
-note.write(top / "new" / "store" / "sync.json", "memory://x", 7)
-note.write(top / "new" / "store" / "sync.json", "memory://y", 7)
+note.write(top / "new" / "store" / "sync.json", note.Note("memory://x", 7))
+note.write(top / "new" / "store" / "sync.json", note.Note("memory://y", 7))
 """,
     "trust": SAVE + "tracker.trust(['one'])\n",
     "artifacts": """

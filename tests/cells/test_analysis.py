@@ -152,17 +152,55 @@ def test_a_library_class_that_was_extended_is_seen(notebook: dict[str, Any]) -> 
     assert "x" in around("o.go()", notebook).names
 
 
-def test_an_open_figure_of_pyplot_is_touched(notebook: dict[str, Any]) -> None:
+@pytest.fixture
+def drawing(notebook: dict[str, Any]) -> dict[str, Any]:
+    """The notebook with an open figure, with a frame and with functions of its own."""
     pyplot = pytest.importorskip("matplotlib.pyplot")
+    pytest.importorskip("pandas")
     pyplot.switch_backend("agg")
     notebook["fig"], notebook["ax"] = pyplot.subplots()
-    try:
-        answer = touched("frame.plot()", notebook)
-        assert {"fig", "ax"} <= answer.names
-        assert answer.everything is None
-    finally:
-        pyplot.close("all")
-    assert "fig" not in touched("frame.plot()", notebook).names
+    run(
+        "import json, numpy as np, pandas, pickle⏎frame = pandas.DataFrame({'a': [1]})⏎array = np.ones(9)⏎"
+        "rng = np.random.default_rng(1)⏎class P:⏎    def go(self): return np.mean(array)⏎p = P()⏎"
+        "def draw():⏎    from matplotlib import pyplot⏎    pyplot.title('x')⏎"
+        "def call(function): function()⏎data = b''",
+        notebook,
+    )
+    return notebook
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        *("unknown.plot()", "frame.plot()", "draw()", "call(draw)", "import seaborn", "x = frame + 1"),
+        *("pickle.loads(data).go()", "np.load(data).item().go()", "from matplotlib.pyplot import plot"),
+        *("import matplotlib.pyplot as plt⏎plt.plot(array)", "json.loads('1', object_hook=draw)"),
+    ],
+)
+def test_an_open_figure_is_touched_by_code_that_may_draw(drawing: dict[str, Any], cell: str) -> None:
+    answer = touched(cell.replace("⏎", "\n"), drawing)
+    assert {"fig", "ax"} <= answer.names
+    assert answer.everything is None
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        *("array[3] = 1", "x = array.mean() + np.std(array)", "p.go()", "y = [rng.random() for _ in array]"),
+        *("class Q(P): pass", "import math⏎z = math.sqrt(2)", "print(json.dumps([1]))", "call(lambda: p)"),
+    ],
+)
+def test_an_open_figure_is_not_touched_by_code_that_cannot_draw(drawing: dict[str, Any], cell: str) -> None:
+    answer = touched(cell.replace("⏎", "\n"), drawing)
+    assert not {"fig", "ax"} & answer.names
+    assert answer.everything is None
+
+
+def test_a_closed_figure_is_not_touched(drawing: dict[str, Any]) -> None:
+    import matplotlib.pyplot
+
+    matplotlib.pyplot.close("all")
+    assert "fig" not in touched("frame.plot()", drawing).names
 
 
 # Any program.

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
+from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -228,6 +229,73 @@ def test_an_interrupted_leader_leaves_no_trial_waiting(
         submitter.submit(tmp_path / "first", tmp_path, {})
     follower.join(SECONDS)
     assert [type(error) for error in errors] == [WorkerLostError]
+
+
+class Submitting:
+    """Submits one job in this thread and another in a second thread, and interrupts this thread.
+
+    Args:
+        leads: Whether this thread is the first, which submits the jobs of both.
+    """
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, *, leads: bool) -> None:
+        self.folder, self.leads, self.submitted = folder, leads, list[str]()
+        self.errors: list[BaseException] = []
+        self.submitter = Submitter("local", window_s=SECONDS if leads else 3)
+        monkeypatch.setattr(slurm_queue, "opened", lambda *_: self)
+
+    def submit(self, function: Any, mailbox: str) -> str:
+        """Take a job, as an executor of submitit does."""
+        self.submitted.append(Path(mailbox).name)
+        return "job"
+
+    def batch(self) -> Any:
+        return nullcontext()
+
+    def other(self) -> None:
+        """Submit a job, after the main thread if that leads. Interrupt that when both wait."""
+        waiting = self.submitter._waiting
+        if self.leads:
+            until(lambda: bool(waiting))
+        main = threading.main_thread().ident or 0
+        interrupt = threading.Thread(
+            target=lambda: (
+                until(lambda: any(len(batch) == 2 for batch in waiting.values())),
+                signal.pthread_kill(main, signal.SIGINT),
+            )
+        )
+        interrupt.start()
+        try:
+            self.submitter.submit(self.folder / "other", self.folder, {})
+        except BaseException as error:
+            self.errors.append(error)
+        interrupt.join(SECONDS)
+
+    def run(self) -> None:
+        other = threading.Thread(target=self.other)
+        other.start()
+        if not self.leads:
+            until(lambda: bool(self.submitter._waiting))
+        with pytest.raises(KeyboardInterrupt):
+            self.submitter.submit(self.folder / "main", self.folder, {})
+        other.join(SECONDS)
+
+
+def test_an_interrupted_leader_submits_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    submitting = Submitting(tmp_path, monkeypatch, leads=True)
+    submitting.run()
+    assert submitting.submitted == []
+    assert [type(error) for error in submitting.errors] == [WorkerLostError]
+    assert submitting.submitter._waiting == {}
+
+
+def test_the_job_of_an_interrupted_trial_is_not_submitted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another trial leads, and its own job goes on."""
+    submitting = Submitting(tmp_path, monkeypatch, leads=False)
+    submitting.run()
+    assert (submitting.submitted, submitting.errors) == (["other"], [])
 
 
 def test_parameters_of_jobs_are_those_of_slurm() -> None:

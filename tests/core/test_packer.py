@@ -14,6 +14,7 @@ from nbckpt.core.algorithms import PREFERRED
 from nbckpt.core.packs.content import Stored
 from nbckpt.core.packs.format import PACK_SIZE, PAGE, RAW, read_index
 from nbckpt.core.packs.known import Known
+from nbckpt.core.packs.later import KeptMemory, Later
 from nbckpt.core.packs.open_pack import INLINE_SIZE
 from nbckpt.core.packs.reader import Reader
 from nbckpt.core.packs.writer import ALIGNED_SIZE, Packer
@@ -215,3 +216,50 @@ def test_blobs_of_a_damaged_pack_are_not_shared() -> None:
     known.refresh()
     packer, (stored,) = packed(store, data, known=known)
     assert read(store, packer, stored) == data
+
+
+def putting_off(store: MemoryStore, kept: KeptMemory, *arrays: np.ndarray) -> tuple[Packer, list[Stored]]:
+    packer = Packer(store, later=Later(kept=kept))
+    return packer, [packer.add(array) for array in arrays]
+
+
+@pytest.mark.parametrize("size", [MB, 5 * MB, 20 * MB])
+def test_what_is_written_later_is_what_was_added(size: int) -> None:
+    store, kept = MemoryStore(), KeptMemory()
+    for round_ in range(3):
+        arrays = [
+            np.frombuffer(bytearray(noise(size, seed)), np.uint8) for seed in (2 * round_, 2 * round_ + 1)
+        ]
+        expected = [array.tobytes() for array in arrays]
+        packer, stored = putting_off(store, kept, *arrays)
+        for array in arrays:
+            array[:] = 0
+        with packer:
+            packer.go()
+            packer.finish()
+        assert [read(store, packer, one) for one in stored] == expected
+        assert not any(one.changed for one in stored)
+
+
+def test_two_packers_at_once_do_not_share_copies() -> None:
+    store, kept = MemoryStore(), KeptMemory()
+    arrays = [np.frombuffer(bytearray(noise(5 * MB, seed)), np.uint8) for seed in range(2)]
+    expected = [array.tobytes() for array in arrays]
+    made = [putting_off(store, kept, array) for array in arrays]
+    for array in arrays:
+        array[:] = 0
+    for (packer, (stored,)), data in zip(made, expected, strict=True):
+        with packer:
+            packer.go()
+            packer.finish()
+        assert read(store, packer, stored) == data
+
+
+def test_memory_for_copies_is_used_again() -> None:
+    kept, part = KeptMemory(), memoryview(noise(MB))
+    addresses = set()
+    for _ in range(3):
+        later = Later(kept=kept)
+        addresses.add(np.frombuffer(later.copy(part), np.uint8).ctypes.data)
+        later.end()
+    assert len(addresses) == 1

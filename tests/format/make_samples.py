@@ -109,7 +109,7 @@ def main(target: Path, *, frozen: bool = True) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         make_durable(target / "durable", Path(scratch))
     Mirror(LocalStore(machine), machine / "experiments", target / "target").push()
-    note.write(target / "sync.json", "memory://samples", 300.0)
+    note.write(target / "sync.json", note.Note("memory://samples", 300.0))
     for left in {*target.rglob(".nbckpt-tmp*"), *target.rglob("*.lock")}:
         shutil.rmtree(left) if left.is_dir() else left.unlink()
 

@@ -172,7 +172,7 @@ def test_a_folder_target_is_downloaded(tmp_path: Path) -> None:
 
 
 def test_a_sync_file_is_read() -> None:
-    assert note.read(V1 / "sync.json") == ("memory://samples", 300.0)
+    assert note.read(V1 / "sync.json") == ("memory://samples", 300.0, True)
 
 
 def test_no_sample_contains_a_path_of_its_machine() -> None:

@@ -34,6 +34,15 @@ test("every line has an id of its own", () => {
   assert.equal(new Set(ids).size, ids.length);
 });
 
+test("a checkpoint is compared with versions of its name, and with the newest of each other name", () => {
+  const labels = (own) => rows.rivals(checkpoints(), checkpoints().find(({ label }) => label === own).ref).map(({ label }) => label);
+  assert.deepEqual(labels("cleaned@1"), ["final@1", "tune/t52@100", "step@25", "raw@1", "a@3"]);
+  assert.deepEqual(labels("step@25").slice(0, 2), ["step@24", "step@23"]);
+  assert.deepEqual(labels("step@25").slice(-2), ["raw@1", "a@3"]);
+  assert.deepEqual(rows.rivals([], "deleted"), []);
+  assert.deepEqual(rows.rivals([checkpoint(1, "a", 1, 5)], "deleted").map(({ label }) => label), ["a@1"]);
+});
+
 test("all words must occur, in name, text or variables", () => {
   const row = checkpoint(1, "cleaned", 1, 5, { message: "With positions" });
   assert.ok(rows.says(row, "CLEAN position"));

@@ -5,10 +5,11 @@ import { test } from "node:test";
 
 import * as axes from "../../nbckpt/notebook/widget/front/axes.js";
 import { improvements, inOrder, verdict } from "../../nbckpt/notebook/widget/front/best_so_far.js";
-import { apart, chosen, stairs } from "../../nbckpt/notebook/widget/front/dots.js";
+import { apart, chosen, fanned, stairs } from "../../nbckpt/notebook/widget/front/dots.js";
 import * as format from "../../nbckpt/notebook/widget/front/format.js";
 import { front } from "../../nbckpt/notebook/widget/front/pareto.js";
 import * as rows from "../../nbckpt/notebook/widget/front/rows.js";
+import { lateness, shade } from "../../nbckpt/notebook/widget/front/shades.js";
 
 const dots = (...values) => values.map(([x, y]) => ({ row: { id: `t${x}`, n: x }, x, y }));
 const ids = (some) => some.map(({ row }) => row.id);
@@ -70,4 +71,28 @@ test("an axis that counts is never a log one, and its ticks are whole", () => {
   assert.equal(counts.log, false);
   const few = axes.axis([1, 2], rows, format, { scale: true, counts: true });
   assert.deepEqual(few.ticks.map(({ text }) => text), ["1", "2"]);
+});
+
+test("a short range has more than one tick, and settings have no zeros behind them", () => {
+  const texts = (values, options) => axes.axis(values, rows, format, options).ticks.map(({ text }) => text);
+  assert.deepEqual(texts([0.002, 0.18, 1.9], { scale: true }), ["0.01", "0.1", "1"]);
+  assert.deepEqual(texts([0.009, 1.9], { scale: true }), ["0.01", "0.1", "1"]);
+  assert.deepEqual(texts([0.15, 16], { scale: true }), ["0.2", "0.5", "1", "2", "5", "10"]);
+  assert.deepEqual(texts([0.63, 0.96], { scale: true }), ["0.7", "0.8", "0.9"]);
+  assert.deepEqual(texts([0.001, 0.03, 0.9]), ["0.001", "0.03", "0.9"]);
+});
+
+test("dots of one place stand around it, and the first stays", () => {
+  const spots = fanned([{ left: 10, top: 10 }, { left: 10, top: 10 }, { left: 90, top: 10 }, { left: 10.4, top: 10 }]);
+  assert.deepEqual([spots[0], spots[2]], [{ left: 10, top: 10 }, { left: 90, top: 10 }]);
+  const far = (a, b) => Math.hypot(a.left - b.left, a.top - b.top);
+  assert.ok([far(spots[0], spots[1]), far(spots[0], spots[3]), far(spots[1], spots[3])].every((each) => each > 5));
+});
+
+test("shades go from the first trial to the last", () => {
+  const trials = [3, 5, 13].map((n) => ({ n }));
+  assert.deepEqual(trials.map(lateness(trials)), [0, 0.2, 1]);
+  assert.equal(lateness([{ n: 4 }])({ n: 4 }), 1);
+  assert.match(shade(0.2), /--nb-to\) 20%/);
+  assert.match(shade(7), /--nb-to\) 100%/);
 });

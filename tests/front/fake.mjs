@@ -66,22 +66,22 @@ const joined = (all, field) => {
 const sparkOf = (y) => Float32Array.from({ length: Math.min(24, y.length) }, (_, at) => y[Math.round((at * (y.length - 1)) / Math.max(1, Math.min(24, y.length) - 1))]);
 
 /** The head of the trials. */
-function head(all, metric) {
+function head(all, metric, metrics) {
   const number = (name) => all.filter((trial) => trial.row.status === name).length;
   return {
     kind: "trials", experiment: "tune", metric, mode: metric === "accuracy" ? "max" : "min", mode_is_guess: false,
     experiments: [{ name: "tune", running: number("running"), done: number("done"), failed: number("failed"), total: all.length }, { name: "first try", running: 0, done: 4, failed: 0, total: 4 }],
-    metrics: ["loss", "accuracy"], settings: ["lr", "width", "depth", "optimizer"], same: { batch: 32, epochs: 100 }, total: all.length,
+    metrics, settings: ["lr", "width", "depth", "optimizer"], same: { batch: 32, epochs: 100 }, total: all.length,
     summary: { running: number("running"), done: number("done"), failed: number("failed"), left_s: 240, error_groups: [{ text: "RuntimeError: diverged", count: 4 }, { text: "CUDA out of memory", count: 1 }] },
   };
 }
 
 /**
  * Make a model as a widget of the page has it.
- * @param {{ count?: number, form?: string, parts?: string[], empty?: boolean, silent?: boolean, traits?: object, objectives?: string[], compared?: string }} options
- *   `objectives`: such as `loss min`; `compared`: "rungs" or "generations"
+ * @param {{ count?: number, form?: string, parts?: string[], empty?: boolean, silent?: boolean, traits?: object, objectives?: string[], compared?: string, metrics?: string[] }} options
+ *   `objectives`: such as `loss min`; `compared`: "rungs" or "generations"; `metrics`: all that are not the loss have the values of the accuracy
  */
-export function fake({ count = 60, form = "panel", parts = [], empty = false, silent = false, traits = {}, objectives = [], compared = "" } = {}) {
+export function fake({ count = 60, form = "panel", parts = [], empty = false, silent = false, traits = {}, objectives = [], compared = "", metrics = ["loss", "accuracy"] } = {}) {
   const heard = new Map();
   const values = { form, parts: Object.fromEntries(parts.map((name) => [name, "1"])), sort: {}, filter: {}, chosen: {}, pane: "", place: "x", ...traits };
   const all = empty ? [] : trials(count);
@@ -95,7 +95,7 @@ export function fake({ count = 60, form = "panel", parts = [], empty = false, si
   function full(metric) {
     if (empty) return emit({ kind: "trials", experiment: "", experiments: [], metric: "", mode: "min", metrics: [], settings: [], same: {}, summary: {}, total: 0, from: 0, rows: [], reset: true });
     for (let from = 0; from < all.length; from += 500)
-      emit({ ...head(all, metric), ...more, from, rows: all.slice(from, from + 500).map((trial) => trial.row), reset: from === 0 });
+      emit({ ...head(all, metric, metrics), ...more, from, rows: all.slice(from, from + 500).map((trial) => trial.row), reset: from === 0 });
     lines(metric);
   }
   function lines(metric) {
@@ -119,11 +119,17 @@ export function fake({ count = 60, form = "panel", parts = [], empty = false, si
       trial.row.metrics = { ...trial.row.metrics, loss: trial.y.at(-1) };
     }
     const ids = running.map((trial) => trial.row.id);
-    emit({ ...head(all, "loss"), ...more, from: 0, rows: running.map((trial) => trial.row), reset: false });
+    emit({ ...head(all, "loss", metrics), ...more, from: 0, rows: running.map((trial) => trial.row), reset: false });
     emit({ kind: "points", experiment: "tune", metric: "loss", ids, lengths: running.map((trial) => trial.y.length), marks: marks(running), reset: false }, [joined(running, "x"), joined(running, "seconds"), joined(running, "y")]);
   };
   const page = (of, ids, more = "") => `<h3>${of} ${ids.join(", ")}</h3><p>A page of the kernel.${more}</p><table><tr><th>lr</th><td>0.0129</td></tr></table>`;
-  const detail = ({ n, of, ids, options }) => ({
+  const few = (y) => Array.from({ length: Math.min(24, y.length) }, (_, at) => Math.round((at * (y.length - 1)) / Math.max(1, Math.min(24, y.length) - 1)));
+  const courseOf = (id, name) => {
+    const y = all.find((trial) => trial.row.id === id)[name === "loss" ? "y" : "accuracy"];
+    return [few(y).map((at) => at + 1), few(y).map((at) => y[at])];
+  };
+  const curves = (ids, names) => Object.fromEntries(names.map((name) => [name, Object.fromEntries(ids.map((id) => [id, courseOf(id, name)]))]));
+  const detail = ({ n, of, ids, options }) => of === "curves" ? { kind: "detail", n, ok: true, html: "", data: { curves: curves(ids, options.names) } } : ({
     kind: "detail", n, html: page(of, ids),
     data: of === "media" ? { pages: Object.fromEntries(ids.map((id) => [id, page(of, [id], ` Step ${options.step}.`)])) } : { media: ids[0] === "t52" ? { sample: [20, 40, 60] } : {} },
   });

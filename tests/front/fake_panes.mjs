@@ -50,14 +50,14 @@ export function states() {
 }
 
 const SYNC = { kind: "sync", where: "/home/me/.nbckpt", here: [24, 1] };
-const SYNCED = { ...SYNC, state: "synced", url: "s3://bucket/team", period: 300, background: true, pushed_at: ago(2), waiting: [0, 0], failure: "", failed_at: "", there: 0, progress: null };
+const SYNCED = { ...SYNC, state: "synced", url: "s3://bucket/team", period: 300, after_saves: true, background: true, pushed_at: ago(2), waiting: [0, 0], waiting_size: 0, failure: "", failed_at: "", there: 0, progress: null };
 
 /** The states of a sync by their words. */
 export const syncs = {
   off: { ...SYNC, state: "off" },
   synced: SYNCED,
   sending: { ...SYNCED, state: "sending", progress: [1.2e9, 4e9, 180] },
-  waiting: { ...SYNCED, state: "waiting", waiting: [3, 0] },
+  waiting: { ...SYNCED, state: "waiting", waiting: [3, 0], waiting_size: 4_200_000 },
   failed: { ...SYNCED, state: "failed", failure: "No permission to write to s3://bucket/team.", failed_at: ago(60) },
   there: { ...SYNCED, state: "there", there: 2 },
 };
@@ -117,7 +117,7 @@ function done(kernel, data, { verb, ids, options }) {
   if (verb === "goto" && dry) return { text: "clean will be replaced. model will be removed. Your present state is kept first, and cells in the notebook stay as they are.", confirm: "Go to [9]" };
   if (verb === "goto") return (data.here = ids[0]), setTimeout(() => kernel.show("history")), { text: "At [9].", undo: true };
   if (verb === "auto_on") return (data.on = true), setTimeout(() => kernel.show("history")), { text: "History is on." };
-  if (verb === "sync_set") return (data.sync = { ...SYNCED, url: options.url }), setTimeout(() => kernel.show("sync")), { text: "Sync is on." };
+  if (verb === "sync_set") return (data.sync = { ...SYNCED, url: options.url, period: options.period === "never" ? 0 : 300, after_saves: options.after_saves }), setTimeout(() => kernel.show("sync")), { text: "Sync is on." };
   if (verb === "sync_off" && !dry) return (data.sync = syncs.off), setTimeout(() => kernel.show("sync")), { text: "Sync is off." };
   if (dry) return { text: `${verb}?`, confirm: verb };
   return { text: `Done: ${verb}.` };

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { between } from "../../nbckpt/notebook/widget/front/grid_keys.js";
-import { inSight } from "../../nbckpt/notebook/widget/front/grid.js";
-import { KEYS, leaves, moved, named } from "../../nbckpt/notebook/widget/front/keys.js";
+import { fitted, inSight } from "../../nbckpt/notebook/widget/front/grid.js";
+import { acted, KEYS, leaves, moved, named } from "../../nbckpt/notebook/widget/front/keys.js";
 import { link, standing } from "../../nbckpt/notebook/widget/front/link.js";
 import { layout } from "../../nbckpt/notebook/widget/front/panel.js";
 import { reason, stateLine } from "../../nbckpt/notebook/widget/front/state_line.js";
@@ -98,4 +98,22 @@ test("when the kernel goes, nothing waits for it any longer", async (context) =>
   assert.equal(await detail, null);
   assert.equal(way.standing(), "gone");
   assert.equal(await way.act("pause", ["t1"]), null);
+});
+
+test("a key that is held down acts once, and moves and writes on", () => {
+  const held = (key, more = {}) => pressed(key, { repeat: true, ...more });
+  assert.deepEqual(["Enter", " ", "p", "u", "Delete", "Escape"].map((key) => acted(held(key), false)), Array(6).fill(true));
+  assert.deepEqual(["ArrowDown", "PageUp", "Home", "Tab"].map((key) => acted(held(key), false)), Array(4).fill(false));
+  assert.deepEqual([acted(held("a"), true), acted(held("Enter"), true), acted(held("Enter"), true, true)], [false, true, false]);
+  assert.deepEqual([acted(pressed("Enter"), false), acted(held("Enter", { shiftKey: true }), false), acted(held("a", { ctrlKey: true }), false)], [false, false, false]);
+});
+
+test("whole columns fill the room, and the others follow behind the edge", () => {
+  const columns = (...widths) => widths.map((width, at) => ({ id: String(at), width, grow: at > 1 ? 1 : 0 }));
+  const widths = (room, ...some) => fitted(columns(...some), room).map(({ width }) => width);
+  assert.deepEqual(widths(400, 100, 90, 80, 70, 90), [100, 90, 110, 100, 90]);
+  assert.deepEqual(widths(500, 100, 90, 80), [100, 90, 80]);
+  assert.deepEqual(widths(200, 100, 90, 80), [100, 100, 80]);
+  assert.deepEqual(widths(150, 100, 90, 80), [100, 90, 80]);
+  assert.deepEqual(widths(0, 100, 90), [100, 90]);
 });

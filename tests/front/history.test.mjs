@@ -62,6 +62,15 @@ test("at most three changes are named", () => {
   assert.equal(lanes.inWords(row), "new: a, b\nchanged: c\nremoved: d, e");
 });
 
+test("an array that changed has its shapes", () => {
+  const row = { ...state(1, 0, 0, "a", ["a"], ["b"], ["c"]), forms: { b: "5 values int8" } };
+  assert.equal(lanes.changeOf(row, "b"), "~ 5 values int8");
+  assert.equal(lanes.changeOf({ ...row, forms: { b: "5 values int8 → 2 × 2 int8" } }, "b"), "~ 2 × 2 int8");
+  assert.equal(lanes.changeOf(row, "c"), "− c");
+  assert.equal(lanes.allChanges(row, row.forms).replaceAll("\u00a0", " "), "+ a  ~ b (5 values int8)  − c");
+  assert.match(lanes.inWords(row), /changed: b \(5 values int8\)/);
+});
+
 test("a filter by variable leaves the states that touched it", () => {
   const rows = states().filter((row) => lanes.matches(row, "", "clean"));
   assert.deepEqual(rows.map(lanes.label), ["[13]", "[9]"]);

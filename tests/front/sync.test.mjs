@@ -18,7 +18,7 @@ test("each state is one sentence and a sign on the tab", () => {
   assert.deepEqual(words.off, ["", "Your checkpoints are on this machine only."]);
   assert.deepEqual(words.synced, ["✓", "Everything is also in s3://bucket/team. Checked T."]);
   assert.deepEqual(words.sending, ["↑", "Sending to s3://bucket/team: 1.2 GB of 4 GB, 3 min left"]);
-  assert.deepEqual(words.waiting, ["● 3", "3 checkpoints are not there yet."]);
+  assert.deepEqual(words.waiting, ["↑ 3", "3 checkpoints are not there yet, 4.2 MB."]);
   assert.deepEqual(words.there, ["↓ 2", "2 checkpoints there are not here. All of here is in s3://bucket/team."]);
   assert.equal(words.failed[0], "✕");
   assert.match(words.failed[1], /^Not safe since \d\d:\d\d\. No permission to write to s3:\/\/bucket\/team\.$/);
@@ -29,7 +29,7 @@ test("a first failure has no time since when it was safe", () => {
 });
 
 test("what waits is one sentence, whatever it is", () => {
-  const words = (...waiting) => said({ ...syncs.waiting, waiting });
+  const words = (...waiting) => said({ ...syncs.waiting, waiting, waiting_size: 0 });
   assert.equal(words(1, 0), "1 checkpoint is not there yet.");
   assert.equal(words(0, 1), "Changes of 1 trial are not there yet.");
   assert.equal(words(2, 3), "2 checkpoints and changes of 3 trials are not there yet.");
@@ -37,14 +37,27 @@ test("what waits is one sentence, whatever it is", () => {
 });
 
 test("a period leads to the nearest choice", () => {
-  assert.deepEqual([300, 61, 1e6, 1500].map(sync.choice), ["five", "minute", "save", "half"]);
+  assert.deepEqual([300, 61, 1e6, 1500, 0, 1].map(sync.choice), ["five", "minute", "half", "half", "never", "minute"]);
+});
+
+test("when a push begins by itself is a few words", () => {
+  const words = (period, after_saves) => sync.times({ period, after_saves });
+  assert.equal(words(300, true), "every 5 minutes, and after each save");
+  assert.equal(words(60, false), "every minute");
+  assert.equal(words(0, true), "after each save");
+  assert.equal(words(0, false), "only when I press Sync now");
+});
+
+test("the tab counts what waits in both directions", () => {
+  assert.equal(sync.tab({ ...syncs.waiting, waiting: [2, 1], there: 2 }), "↑ 3 ↓ 2");
+  assert.equal(sync.tab({ ...syncs.waiting, waiting: [0, 0], there: 0 }), "●");
 });
 
 test("the next push is foretold only while all is well", () => {
   const state = { ...syncs.synced, pushed_at: new Date(1000 * (NOW - 100)).toISOString() };
   assert.equal(Math.round(sync.next(state) - NOW), 200);
   assert.equal(Math.round(sync.next({ ...state, state: "waiting" }) - NOW), 200);
-  assert.equal(sync.next({ ...state, period: 86400 }), null);
+  assert.equal(sync.next({ ...state, period: 0 }), null);
   assert.equal(sync.next(syncs.failed), null);
 });
 

@@ -109,8 +109,8 @@ def test_hostile_values_leave_every_picture_in_place(page: Page, address: str, w
     if width < 720:
         panel.get_by_role("button", name="Picture").click()
     for tab in ("Settings", "Parallel lines", "Compare", "Curves"):
-        panel.get_by_role("tab", name=tab).click()
-        expect(panel.get_by_role("tab", name=tab)).to_have_attribute("aria-selected", "true")
+        panel.get_by_role("tab", name=tab, exact=True).click()
+        expect(panel.get_by_role("tab", name=tab, exact=True)).to_have_attribute("aria-selected", "true")
     beyond = """(root) => [...root.querySelectorAll("button, input, select")]
         .filter((one) => !one.closest(".nb-grid") && one.getBoundingClientRect().width)
         .filter((one) => one.getBoundingClientRect().right > root.getBoundingClientRect().right)

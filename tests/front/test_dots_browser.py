@@ -81,6 +81,33 @@ def test_the_front_goes_with_its_experiment(page: Page, address: str) -> None:
     expect(panel.get_by_label("Smooth")).to_be_visible()
 
 
+def test_slices_have_shades_from_early_to_late(page: Page, address: str) -> None:
+    panel = opened(page, address)
+    panel.get_by_role("tab", name="Settings", exact=True).click()
+    expect(panel.locator(".nb-shades")).to_contain_text(re.compile("Early.*late trials"))
+    shade = re.compile(r"--nb-to\) (\d+)%")
+    fills = [panel.locator(f".nb-dot[data-id={name}]").first.get_attribute("style") for name in ("t0", "t59")]
+    assert [shade.search(fill or "")[1] for fill in fills] == ["0", "100"]
+    expect(panel.locator(".nb-dot[data-id=t2]").first).to_have_attribute("stroke", "var(--nb-line-2)")
+
+
+def test_two_settings_make_a_plane(page: Page, address: str) -> None:
+    panel = opened(page, address)
+    panel.get_by_role("tab", name="Two settings").click()
+    expect(panel.locator(".nb-axis-title")).to_have_text(["width", "lr"])
+    expect(panel.locator(".nb-shades")).to_have_text(re.compile(r"loss 1\.\d+0\.1602"))
+    expect(panel.locator(".nb-plot-foot")).to_contain_text("5 failed are left out.")
+    radius = "(dots) => Math.max(...dots.map((dot) => Number(dot.getAttribute('r'))))"
+    best = float(panel.locator(".nb-dot[data-id=t52]").get_attribute("r") or 0)
+    assert panel.locator(".nb-dots .nb-dot").evaluate_all(radius) == best
+    panel.get_by_label("Up", exact=True).select_option("optimizer")
+    expect(panel.locator(".nb-axis-title")).to_have_text(["optimizer", "lr"])
+    assert page.evaluate("kernel.saved.chosen.trials.two_settings") == ["lr", "optimizer"]
+    panel.get_by_role("button", name="Show as table").click()
+    expect(panel.locator(".nb-plot-table tbody tr")).to_have_count(55)
+    expect(panel.locator(".nb-plot-table tbody tr").first).to_contain_text("rmsprop0.1602")
+
+
 @pytest.mark.parametrize(("compared", "words"), [("rungs", "Dots are rungs"), ("generations", "the ends of")])
 def test_curves_say_what_their_dots_are(page: Page, address: str, compared: str, words: str) -> None:
     panel = opened(page, address, compared=compared)
@@ -136,10 +163,10 @@ def test_a_card_has_a_second_metric(page: Page, address: str) -> None:
 
 
 @pytest.mark.parametrize("theme", [{}, {"dark": 1}])
-@pytest.mark.parametrize("tab", ["Best so far", "Pareto front"])
+@pytest.mark.parametrize("tab", ["Best so far", "Pareto front", "Two settings"])
 def test_axe_finds_nothing_in_the_dots(page: Page, address: str, tab: str, theme: dict[str, int]) -> None:
     panel = opened(page, address, objectives=TWO, **theme)
-    panel.get_by_role("tab", name=tab).click()
+    panel.get_by_role("tab", name=tab, exact=True).click()
     expect(panel.locator(".nb-dots .nb-dot").first).to_be_visible()
     report = Axe().run(page, ".nbckpt")
     assert not report.violations_count, report.generate_report()

@@ -86,6 +86,48 @@ def test_nothing_is_cut_off_or_higher_than_640_px(page: Page, address: str, widt
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+@pytest.mark.parametrize("width", [720, 760, 1100])
+def test_the_table_shows_whole_columns(page: Page, address: str, width: int) -> None:
+    panel = opened(page, address, width=width, metrics="loss,accuracy,latency")
+    expect(names(panel).first).to_have_text("t52")
+    cut = """(grid) => [...grid.querySelectorAll("[role=columnheader]")]
+        .map((each) => each.getBoundingClientRect())
+        .filter(({ left, right }) => left < grid.getBoundingClientRect().right - 20
+            && right > grid.getBoundingClientRect().left + grid.clientWidth + 1).length"""
+    grid = panel.get_by_role("grid")
+    assert grid.evaluate(cut) == 0
+    hidden = grid.evaluate("""(grid) => [...grid.querySelectorAll("[role=columnheader]")].at(-1)
+        .getBoundingClientRect().right > grid.getBoundingClientRect().left + grid.clientWidth + 1""")
+    assert hidden == (width < 1000)
+    expect(panel.locator(".nb-more-columns svg")).to_be_visible(visible=hidden)
+
+
+def test_the_status_column_has_room_for_its_longest_word(page: Page, address: str) -> None:
+    panel = opened(page, address)
+    expect(names(panel).first).to_have_text("t52")
+    page.evaluate("""kernel.emit({ kind: "trials", experiment: "tune", metric: "loss", mode: "min", total: 60,
+        experiments: [{ name: "tune", total: 60 }], metrics: ["loss"], settings: ["lr"], same: {},
+        summary: {}, from: 0, reset: false, rows: [{ ...kernel.all[52].row, status: "interrupted" }] })""")
+    word = panel.locator(".nb-row[data-id=t52] span.nb-is-interrupted", has_text="Interrupted")
+    expect(word).to_be_visible()
+    assert word.evaluate("(one) => one.scrollWidth <= one.clientWidth")
+
+
+def test_a_held_key_acts_once(page: Page, address: str) -> None:
+    panel = opened(page, address)
+    panel.get_by_role("button", name="Save checkpoints").focus()
+    for _ in range(4):
+        page.keyboard.down("Enter")
+    page.keyboard.up("Enter")
+    expect(panel.locator(".nb-message")).to_contain_text("Done: checkpoint")
+    assert page.evaluate(f"{SENT}.length") == 1
+    panel.locator(".nb-rows .nb-cell").first.click()
+    for _ in range(4):
+        page.keyboard.down("ArrowDown")
+    page.keyboard.up("ArrowDown")
+    expect(panel.locator(".nb-row.nb-here")).to_have_attribute("aria-rowindex", "6")
+
+
 def test_a_header_sorts_and_failed_trials_stay_last(page: Page, address: str) -> None:
     panel = opened(page, address)
     header = panel.get_by_role("columnheader", name="lr")
@@ -188,7 +230,7 @@ def test_curves_are_a_table_too(page: Page, address: str) -> None:
 
 def test_dragging_on_a_setting_filters_the_table(page: Page, address: str) -> None:
     panel = opened(page, address)
-    panel.get_by_role("tab", name="Settings").click()
+    panel.get_by_role("tab", name="Settings", exact=True).click()
     box = panel.locator(".nb-multiple").nth(1).bounding_box()
     page.mouse.move(box["x"] + box["width"] * 0.75, box["y"] + 40)
     page.mouse.down()
@@ -261,6 +303,20 @@ def test_media_of_two_trials_go_through_their_steps(page: Page, address: str) ->
     expect(panel.locator(".nb-medium")).to_contain_text(["Step 20.", "Step 20."])
 
 
+def test_a_comparison_folds_what_is_the_same_and_has_curves(page: Page, address: str) -> None:
+    panel = opened(page, address)
+    panel.locator(".nb-check").first.click()
+    panel.locator(".nb-check").nth(1).click()
+    panel.get_by_role("tab", name="Compare").click()
+    expect(panel.get_by_text("batch 32, epochs 100")).to_be_hidden()
+    panel.get_by_text("Same in all: 2 settings").click()
+    expect(panel.get_by_text("batch 32, epochs 100")).to_be_visible()
+    page.evaluate("kernel.step()")
+    expect(panel.get_by_text("batch 32, epochs 100")).to_be_visible()
+    label = "loss, last values: t52 0.1602, t2 0.1623"
+    expect(panel.locator(".nb-compare-curves svg.nb-chart")).to_have_attribute("aria-label", label)
+
+
 def test_text_of_the_kernel_is_never_markup(page: Page, address: str) -> None:
     panel = opened(page, address)
     evil = '<img src=x onerror="globalThis.hurt = 1">'
@@ -280,7 +336,7 @@ def test_text_of_the_kernel_is_never_markup(page: Page, address: str) -> None:
     )
     expect(names(panel)).to_have_text([evil])
     for tab in ("Settings", "Parallel lines", "Compare"):
-        panel.get_by_role("tab", name=tab).click()
+        panel.get_by_role("tab", name=tab, exact=True).click()
     expect(panel.locator("img")).to_have_count(0)
     assert page.evaluate("globalThis.hurt === undefined")
 
@@ -325,8 +381,8 @@ def test_axe_finds_nothing_in_any_picture(page: Page, address: str, tab: str, lo
     panel = opened(page, address, **({"dark": 1} if look == "dark" else {}))
     panel.get_by_label("Find trials").fill("lr>0")
     panel.locator(".nb-check").nth(1).click()
-    panel.get_by_role("tab", name=tab).click()
-    expect(panel.get_by_role("tab", name=tab)).to_have_attribute("aria-selected", "true")
+    panel.get_by_role("tab", name=tab, exact=True).click()
+    expect(panel.get_by_role("tab", name=tab, exact=True)).to_have_attribute("aria-selected", "true")
     results = Axe().run(page, ".nbckpt")
     assert not results.violations_count, results.generate_report()
 

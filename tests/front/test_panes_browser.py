@@ -120,6 +120,28 @@ def test_two_selected_checkpoints_are_compared(page: Page) -> None:
     expect(panel.locator(".nb-detail")).to_contain_text("shape (5000, 2) -> (5200, 2)")
 
 
+def test_what_a_checkpoint_is_compared_with_is_chosen(page: Page) -> None:
+    panel = opened(page, "checkpoints")
+    row(panel, "cleaned@1").click()
+    panel.get_by_role("button", name="Show differences").click()
+    detail = panel.locator(".nb-detail")
+    expect(detail).to_contain_text("cleaned@1 → now")
+    choice = panel.get_by_label("Compare cleaned@1 against")
+    choice.select_option("final@1")
+    expect(detail).to_contain_text("cleaned@1 → final@1")
+    expect(choice).to_be_focused()
+    choice.select_option("raw@1")
+    expect(detail).to_contain_text("raw@1 → cleaned@1")
+    detail.get_by_text("The cells that saved them differ").click()
+    page.evaluate("kernel.emit({ kind: 'standing', elsewhere: true })")
+    expect(panel.get_by_text("+fit(b)")).to_be_visible()
+    page.evaluate("kernel.emit({ kind: 'standing', elsewhere: false })")
+    choice.select_option("what is live now")
+    expect(detail).to_contain_text("cleaned@1 → now")
+    panel.get_by_role("button", name="Back").click()
+    expect(detail).to_contain_text("with positions")
+
+
 def test_versions_open_and_fold_by_key(page: Page) -> None:
     panel = opened(page, "checkpoints")
     row(panel, "25 versions").click()
@@ -241,6 +263,55 @@ def test_sync_is_turned_on_with_a_place(page: Page) -> None:
     expect(panel.locator(".nb-actions")).to_contain_text("sync_off?")
     panel.get_by_role("button", name="Cancel").click()
     assert page.evaluate(ACTS) == [["sync_set", False], ["sync_off", True]]
+
+
+def test_sync_by_hand_only_is_two_choices(page: Page) -> None:
+    panel = opened(page, "sync")
+    panel.get_by_label("How often").select_option("only when I press Sync now")
+    expect(panel.locator(".nb-sync")).to_contain_text("· after each save")
+    panel.get_by_label("also after each save").uncheck()
+    expect(panel.locator(".nb-sync .nb-dim")).to_contain_text("· only when I press Sync now")
+    sent = page.evaluate(
+        "kernel.sent.filter(({ verb }) => verb === 'sync_set').map(({ options }) => options)"
+    )
+    assert [(each["period"], each["after_saves"]) for each in sent] == [("never", True), ("never", False)]
+
+
+LATE_ANSWERS = """() => {
+    const { act } = kernel.answers, late = [];
+    kernel.answers.act = (message) => (late.push(act(message)), { kind: "later" });
+    window.answer = () => kernel.emit(late.shift());
+}"""
+REFUSING = """() => {
+    kernel.answers.act = ({ n }) => ({ kind: "answer", n, ok: false, text: "The disk is full." });
+}"""
+
+
+def test_a_choice_of_sync_stands_when_an_older_answer_comes(page: Page) -> None:
+    panel = opened(page, "sync")
+    page.evaluate(LATE_ANSWERS)
+    period, saves = panel.get_by_label("How often"), panel.get_by_label("also after each save")
+    period.select_option("only when I press Sync now")
+    expect(panel.locator(".nb-sync")).to_contain_text("· after each save")
+    saves.uncheck()
+    expect(panel.locator(".nb-sync .nb-dim")).to_contain_text("· only when I press Sync now")
+    page.evaluate("answer()")
+    expect(saves).not_to_be_checked()
+    page.evaluate("kernel.emit({ kind: 'sync', ...kernel.panes.sync, period: 0, after_saves: true })")
+    expect(panel.locator(".nb-sync .nb-dim")).to_contain_text("· after each save")
+    expect(saves).not_to_be_checked()
+    page.evaluate("answer()")
+    expect(panel.locator(".nb-sync .nb-dim")).to_contain_text("· only when I press Sync now")
+    expect(period).to_have_value("never")
+    expect(saves).not_to_be_checked()
+
+
+def test_choices_of_sync_go_back_when_the_kernel_refuses(page: Page) -> None:
+    panel = opened(page, "sync")
+    page.evaluate(REFUSING)
+    panel.get_by_label("How often").select_option("every minute")
+    expect(panel.get_by_text("The disk is full.")).to_be_visible()
+    expect(panel.get_by_label("How often")).to_have_value("five")
 
 
 def test_a_failed_cell_that_changed_nothing_stands_on_top(page: Page) -> None:

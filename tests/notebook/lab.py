@@ -290,7 +290,16 @@ def served(python: str, folder: Path, home: Path, *options: str, **variables: st
             wait_for(f"{url}/api", process, home / "log")
             yield url
         finally:
-            process.terminate()
+            end(process)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """End a server. One that is asked while a kernel starts may wait for ever for that kernel."""
+    process.terminate()
+    try:
+        process.wait(60)
+    except subprocess.TimeoutExpired:
+        process.kill()
 
 
 def free_port() -> int:
@@ -329,7 +338,7 @@ def write_settings(home: Path) -> None:
 
 def wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
     """Wait until the server answers."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120  # a start takes 4 s, and more beside other work
     while time.monotonic() < deadline and process.poll() is None:
         try:
             urllib.request.urlopen(url, timeout=5).close()

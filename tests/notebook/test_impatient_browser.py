@@ -71,8 +71,9 @@ def test_letters_in_the_panel_leave_the_cells_alone(lab: Lab) -> None:
     panel = begun(lab, "keys", "left = 1")
     cells = lab.page.locator(".jp-Notebook .jp-Cell")
     left = cells.filter(has_text="left = 1")
-    for place in (".nb-rows [data-id=t1] .nb-name", ".nb-tab >> nth=0", "[data-action=main]"):
+    for place in (".nb-rows [data-id=t1] .nb-cell >> nth=0", ".nb-tab >> nth=0", "[data-action=main]"):
         panel.locator(place).focus()
+        expect(panel.locator(":focus")).to_have_count(1)
         for key in ("d", "d", "x", "a", "b", "m", "z", "0", "0", "Escape"):
             lab.page.keyboard.press(key)
     panel.get_by_placeholder("Find").first.fill("")
@@ -90,6 +91,7 @@ def test_a_reload_while_a_trial_runs_brings_the_panel_back(lab: Lab) -> None:
     panel = lab.output(2).locator(".nb-panel")
     shows(panel, "t1", "Running")
     panel.get_by_role("button", name="Pause all").click()
+    expect(panel.locator(".nb-message")).to_contain_text("Pausing all trials of reload.")
     lab.run(3)
     shows(panel, "t1", "Paused")
 

@@ -10,6 +10,7 @@ from IPython.display import display
 from IPython.utils.capture import capture_output
 
 from nbckpt.notebook.magic import CheckpointMagics
+from nbckpt.timeline.timeline import Timeline
 from notebook.conftest import AUTO_ON, Notebook
 
 MISSING = "<not bound>"
@@ -113,6 +114,22 @@ def test_a_failed_cell_can_be_undone(watched: Notebook) -> None:
     watched.error("a.append(2); 1 / 0")
     watched.run("%ckpt undo")
     assert watched.names["a"] == [1]
+
+
+def test_a_cell_that_only_steps_back_is_not_looked_at_again(
+    watched: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched.run("a = [1]; b = [2]")
+    watched.run("a.append(2)")
+    begun: list[object] = []
+    begin = Timeline.begin
+    monkeypatch.setattr(Timeline, "begin", lambda *given, **named: begun.append(begin(*given, **named)))
+    watched.run("%ckpt undo")
+    assert (watched.names["a"], len(begun)) == ([1], 0)
+    watched.run("%ckpt redo\nb.append(3)")
+    assert (watched.names["a"], len(begun)) == ([1, 2], 1)
+    watched.run("%ckpt undo 2")
+    assert (watched.names["a"], watched.names["b"], len(begun)) == ([1], [2], 1)
 
 
 def test_undo_of_a_restore_steps_back(watched: Notebook) -> None:

@@ -40,12 +40,14 @@ def saved(lab: Lab) -> str:
     for at in range(len(CELLS) + 1):
         lab.run(at)
     panel = lab.output(2)
-    choices = {
-        "Checkpoints": panel.get_by_role("combobox", name="checkpoint"),
-        "Trials": panel.get_by_role("listbox", name="trials"),
-    }
-    for tab, choice in choices.items():
+    tabs = (
+        ("Checkpoints", panel.get_by_role("combobox", name="checkpoint"), "hostile@1"),
+        ("Trials", panel.get_by_role("listbox", name="trials"), "2 failed"),
+    )
+    for tab, choice, copied in tabs:
         panel.get_by_role("tab", name=tab).click()
+        # The kernel may hear the next button in another thread, before it has turned to this tab.
+        expect(panel.locator(".jp-OutputArea-child").first).to_contain_text(copied)
         choice.select_option(index=0)
         panel.get_by_role("button", name="Show", exact=True).locator("visible=true").click()
         expect(panel.get_by_role("region", name="details")).to_contain_text(HOSTILE)

@@ -19,9 +19,11 @@ POLICY = "script-src 'self' 'unsafe-inline' 'unsafe-eval'"
 SETTINGS = f'--ServerApp.tornado_settings={{"headers": {{"Content-Security-Policy": "{POLICY}"}}}}'
 BEGIN = """
 %load_ext nbckpt
-import nbckpt
+import pathlib, time, nbckpt
 %ckpt save first
 def train(config):
+    while not pathlib.Path("go").exists():
+        time.sleep(0.05)
     nbckpt.report(loss=0.5)
 """
 RUN = "%ckpt run train --name strict --wait"
@@ -59,7 +61,9 @@ def test_the_copy_says_how_to_get_a_panel_that_works(lab: Lab) -> None:
 def test_the_table_of_a_run_is_there_as_html(lab: Lab) -> None:
     lab.open("run.ipynb", BEGIN, RUN)
     lab.run(0)
-    output = lab.run(1)
+    output = lab.start(1)
+    expect(output.locator("[data-nbckpt-copy]")).to_contain_text("1 trial, 1 running")
+    Path(lab.folder, "go").touch()
     expect(output.locator("[data-nbckpt-copy]")).to_contain_text("1 trial, 1 done")
     expect(output.locator("[data-nbckpt-copy]")).to_be_visible()
     expect(output.locator(".nb-small")).to_have_count(0)

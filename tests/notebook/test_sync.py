@@ -123,7 +123,7 @@ def test_the_next_command_reports_a_background_failure_once(
         ("push .nbckpt", "is the store itself"),
         ("push $nowhere/x", "$nowhere/x: there is no variable 'nowhere'"),
         ("push $", "Write $$ for a dollar sign"),
-        ("sync there --period 0", "above 0"),
+        ("sync there --period -1", "or 0 for none"),
         ("pull empty", "push some there first"),
     ],
 )

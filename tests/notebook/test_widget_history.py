@@ -96,6 +96,23 @@ def test_auto_off_while_history_is_open_is_told(watched: Notebook, wire: History
     assert message["on"] is False
 
 
+def test_arrays_that_changed_have_shapes_and_dtypes(notebook: Notebook, wire: HistoryWire) -> None:
+    pytest.importorskip("numpy")
+    notebook.run(AUTO_ON)
+    notebook.run("import numpy as np; a = np.zeros(5); b = 1")
+    notebook.run("a = np.ones((3, 2), dtype='int8'); b = 2")
+    settle(notebook)
+    last, first, *_ = rows_of(wire.full())
+    old, new = "5 values float64", "3 \N{MULTIPLICATION SIGN} 2 int8"
+    assert first["forms"] == {"a": old}
+    assert last["forms"] == {"a": f"{old} → {new}"}
+    would = wire.detail("state", [first["ref"]], {})["data"]["would"]
+    assert would["forms"] == {"a": f"{new} → {old}"}
+    rows = wire.detail("compare", [first["ref"]], {})["data"]["rows"]
+    details = {row["name"]: row["details"][0] for row in rows}
+    assert details == {"a": "(5) float64 -> (3, 2) int8", "b": "1 -> 2 (+100.0%)"}
+
+
 def test_a_detail_has_variables_code_and_what_would_change(watched: Notebook, wire: HistoryWire) -> None:
     data = wire.detail("state", [ref_of(wire, "b = 2")], {})["data"]
     assert data["source"] == "b = 2"

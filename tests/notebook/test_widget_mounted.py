@@ -41,7 +41,7 @@ def test_the_loader_is_small_and_the_state_has_no_modules() -> None:
     assert len(state["_esm"].encode()) <= LARGEST_LOADER
     assert len(str(state)) < 4_000
     assert state["parts"] == {
-        name: hashlib.sha256(data).hexdigest()[:12] for name, data in front_parts().items()
+        name: hashlib.sha256(data).hexdigest()[:8] for name, data in front_parts().items()
     }
     assert "mount.js" in state["parts"]
     widget.close()

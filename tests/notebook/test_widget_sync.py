@@ -57,6 +57,23 @@ def test_a_new_checkpoint_waits_until_it_is_sent(
     until(lambda: state_of(wire)["state"] == "synced")
 
 
+def test_sync_by_hand_waits_for_the_button(
+    notebook: Notebook, wire: SyncWire, typed: Typed, tmp_path: Path
+) -> None:
+    options = {"url": str(tmp_path / "there"), "period": "never", "after_saves": False}
+    assert wire.act("sync_set", [], options)["text"].startswith("Sync is on. Sync now sends to")
+    wire.act("sync", [], {})
+    until(lambda: state_of(wire)["state"] == "synced")
+    notebook.run("x = bytearray(100_000)\n%ckpt save one")
+    state = state_of(wire)
+    assert (state["period"], state["after_saves"], state["waiting"]) == (0.0, False, [1, 0])
+    assert state["waiting_size"] > 500
+    assert not typed.session().auto.is_busy
+    wire.act("sync", [], {})
+    until(lambda: state_of(wire)["state"] == "synced")
+    assert state_of(wire)["waiting_size"] == 0
+
+
 def test_a_failure_says_why_and_since_when(
     notebook: Notebook, wire: SyncWire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,7 +103,7 @@ def test_what_is_there_only_is_counted_then_brought(
     there = tmp_path / "there"
     Tracker(there).save({"z": 3}, "far")
     wire.act("sync_set", [], {"url": str(there)})
-    until(lambda: state_of(wire)["state"] == "synced")
+    until(lambda: state_of(wire)["state"] == "there")  # the push has seen it
     dry = wire.act("pull", [], {"dry": True})
     assert (dry["text"], dry["confirm"]) == ("1 checkpoint there is not here.", "Bring 1 here")
     assert (state_of(wire)["state"], state_of(wire)["there"]) == ("there", 1)

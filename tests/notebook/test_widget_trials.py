@@ -247,6 +247,17 @@ def test_curves_have_the_steps_at_which_trials_were_compared(place: Place) -> No
     assert 3 in {step for steps in marks.values() for step in steps}
 
 
+def test_small_curves_of_all_metrics_come_when_asked_for(place: Place) -> None:
+    place.run(falling, {"lr": nbckpt.grid_search([0.1, 0.4])}, name="grid", executor="inline").wait()
+    options = {"experiment": "grid", "names": ["loss", "accuracy", "unknown"]}
+    curves = place.wire.detail("curves", ["t0", "t1"], options)["data"]["curves"]
+    assert curves["accuracy"] == {name: [[1, 2, 3, 4], [0.5] * 4] for name in ("t0", "t1")}
+    assert curves["loss"]["t1"][1][-1] == 0.1
+    assert curves["unknown"] == {}
+    with pytest.raises(NbckptError, match="t7"):
+        place.wire.detail("curves", ["t7"], options)
+
+
 def test_the_first_comparison_at_a_rung_counts(tmp_path: Path) -> None:
     def result(step: int) -> dict[str, Any]:
         return {"event": "result", "result": {"training_iteration": step, "loss": step}}
@@ -334,15 +345,13 @@ def test_what_all_trials_refuse_is_an_error(place: Place) -> None:
         act(place, "pause", "t0")
 
 
-def test_a_run_starts_and_is_shown(place: Place) -> None:
+def test_a_function_of_the_notebook_is_a_line_to_copy(place: Place) -> None:
     place.names["falling"] = falling
-    answer = act(place, "run", line="falling lr=0.1 --name typed")
-    assert answer["data"] == {"experiment": "typed"}
-    place.runner.session().library.open("typed").wait()
-    place.wire.renew()
-    assert place.full()[0]["experiment"] == "typed"
-    with pytest.raises(UsageError):
-        act(place, "run", line="")
+    (line,) = place.wire.detail("functions", [], {})["data"]["lines"]
+    assert line.startswith("%ckpt run falling --grid ")
+    assert not place.runner.session().library.names()
+    with pytest.raises(KeyError):
+        act(place, "run", line="falling lr=0.1")
 
 
 def test_details_of_a_trial_are_its_page(place: Place) -> None:

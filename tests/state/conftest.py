@@ -35,8 +35,8 @@ class Number(nbckpt.State):
     """A state that is one number."""
 
     def __init__(self, name: str = "n", value: int = 0) -> None:
+        self.value = value  # before the state is known: another thread may save it at once
         super().__init__(name)
-        self.value = value
 
     def save(self, fileobj: IO[bytes]) -> None:
         pickle.dump(self.value, fileobj)

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -594,8 +595,20 @@ class Meanwhile(MemoryStore):
 
 def test_files_deleted_during_an_upload_are_left_out(tmp_path: Path) -> None:
     folder = write(tmp_path / "folder", {"a": b"1", **{f"b{n}": b"2" for n in range(200)}})
-    store = Meanwhile("a", lambda: [file.unlink() for file in folder.glob("b*")])
-    moved = upload(folder, store)
+    gone = threading.Event()
+
+    def remove() -> None:
+        for file in folder.glob("b*"):
+            file.unlink()
+        gone.set()
+
+    def late_puts(key: str, data: Data) -> None:
+        assert not key.startswith("b") or gone.wait(60)
+        Meanwhile.put(store, key, data)
+
+    store = Meanwhile("a", remove)
+    with patch.object(store, "put", late_puts):
+        moved = upload(folder, store)
     assert moved.left_out
     assert all("cannot be read: No such file" in reason for reason in moved.left_out.values())
     assert moved.files + len(moved.left_out) == 201

@@ -39,9 +39,10 @@ def _node(value: Any, numbers: dict[int, int], keep: list[Any]) -> Any:
         shared = next((other for other in keep if _overlap(value, other)), value)
         offset = value.__array_interface__["data"][0] - shared.__array_interface__["data"][0]
         place = numbers[id(shared)], offset  # not by `base`: a restored view need not have its array as base
-        return ("array", number, *place, value.shape, value.strides, str(value.dtype), value.tolist())
+        strides = value.strides if shared is not value else None  # a column comes back without its gaps
+        return ("array", number, *place, value.shape, strides, str(value.dtype), value.tolist())
     if isinstance(value, (pd.DataFrame, pd.Series)):
-        return ("frame", number, value.to_dict())
+        return ("frame", number, repr(value.to_dict()))  # a text, because nan does not equal nan
     if isinstance(value, types.FunctionType):
         cells = parts(cell.cell_contents for cell in value.__closure__ or ())
         return ("function", number, value.__code__.co_code, value.__code__.co_consts[:3], cells)

@@ -29,6 +29,7 @@ _CELLS = {
     "dict": "{x} = {{'k': {n}}}",
     "array": "{x} = np.arange({n} + 4.0)",
     "large array": "{x} = np.arange({n} + 10_000.0)",
+    "column of an array": "{x} = np.full(({n} + 9_000, 2), 5.0)[:, 0]",
     "number": "{x} = {n}",
     "text": "{x} = 'text' * {n}",
     "alias": "{x} = {y}",
@@ -100,7 +101,10 @@ class Cells(RuleBasedStateMachine):
 
     def held(self, point: str) -> dict[str, Any]:
         """The variables that a point can hold."""
-        return graph({name: v for name, v in self.namespace.items() if name not in self.unheld[point]})
+        return self.without(self.unheld[point])
+
+    def without(self, names: set[str]) -> dict[str, Any]:
+        return graph({name: value for name, value in self.namespace.items() if name not in names})
 
     @rule(cell=st.sampled_from(sorted(_CELLS)), x=_NAMES, y=_NAMES, z=_NAMES, n=_NUMBERS)
     def run(self, cell: str, x: str, y: str, z: str, n: int) -> None:
@@ -162,7 +166,7 @@ class CellsBesideTheWriter(Cells):
     def start(self, lends: bool = False) -> None:
         self.store = SlowStore()
         self.lends = lends
-        self.was: tuple[set[str], dict[str, Any]] | None = None
+        self.was: tuple[set[str], dict[str, Any], dict[str, Any]] | None = None
         self.begin_with(self.store)
 
     def teardown(self) -> None:
@@ -176,9 +180,13 @@ class CellsBesideTheWriter(Cells):
         self.store.last = 10**9
         self.follow()
         assert self.timeline.here is not None
-        if self.timeline.here is not before and self.was is not None:
-            unheld, state = self.was
-            manifest = self.timeline.here.manifest
+        assert before is not None
+        manifest = self.timeline.here.manifest
+        if self.was is not None and manifest is before.manifest:  # no new point, or it failed
+            *_, unchanged = self.was
+            assert self.timeline.trouble or unchanged == self.then.get(manifest.id, unchanged)
+        elif self.was is not None:
+            unheld, state, _ = self.was
             assert unheld == {skipped.name for skipped in manifest.skipped}
             if manifest.id not in self.then:
                 self.unheld[manifest.id], self.then[manifest.id] = unheld, state
@@ -209,10 +217,10 @@ class CellsBesideTheWriter(Cells):
         if (pending := self.timeline._pending) is not None:
             unheld = {skipped.name for skipped in pending.step._captured.skipped}
             assert self.timeline.here is not None
-            looked_at = pending.step.looked_at
-            unheld |= {s.name for s in self.timeline.here.manifest.skipped if s.name not in looked_at}
+            former = {skipped.name for skipped in self.timeline.here.manifest.skipped}
+            unheld |= former - pending.step.looked_at
             unheld &= self.namespace.keys()
-            self.was = unheld, graph({name: v for name, v in self.namespace.items() if name not in unheld})
+            self.was = unheld, self.without(unheld), self.without(former)
 
     @precondition(lambda self: len(self.then) > 1)
     @rule(data=st.data())

@@ -70,6 +70,16 @@ def test_another_form_of_an_array_is_replaced(kernel: Kernel, change: str) -> No
     assert (array == was).all()
 
 
+@pytest.mark.parametrize("part", ["[:, 0]", "[::2, ::2]", "[::-2].T"])
+def test_an_array_that_is_saved_as_a_copy_is_replaced(kernel: Kernel, part: str) -> None:
+    kernel.run(f"a = np.zeros((100_000, 2)){part}")
+    kernel.run("a[0] = 7")
+    kernel.undo()
+    assert (kernel.names["a"] == 0).all()
+    kernel.timeline.redo(1, {})
+    assert (kernel.names["a"][0] == 7).all()
+
+
 def test_memory_that_cannot_be_written_to_is_replaced(kernel: Kernel) -> None:
     kernel.run("a = np.zeros(100_000)")
     kernel.run("a = np.ones(100_000); a.flags.writeable = False")

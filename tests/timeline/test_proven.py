@@ -162,3 +162,30 @@ def test_only_plain_states_can_be_the_same() -> None:
     assert not is_same({"threshold": 1, "edge": 2}, {"edge": 2, "threshold": 1})
     assert not is_same({"formatter": len}, {"formatter": len})
     assert not is_same((0.0,), (-0.0,))
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["large = np.array(['a', 'b'], object)[np.arange(1 << 21) % 2]", "large = np.ones((1 << 20, 2))[:, 0]"],
+)
+def test_memory_that_a_point_makes_for_a_moment_is_not_watched(source: str) -> None:
+    kernel = Kernel()
+    kernel.run(source)
+    for number in range(3):
+        kernel.run(f"small = [{number}]")
+    step = kernel.run("other = np.full(1 << 21, 7, 'i1')")  # it may take the place of that memory
+    assert step is not None
+    assert "large" not in step.looked_at
+
+
+def test_memory_below_a_strided_array_is_watched() -> None:
+    kernel = Kernel()
+    kernel.run("large = np.ones((1 << 20, 2))[:, 0]")
+    for number in range(3):
+        kernel.run(f"small = [{number}]")
+    kernel.names["large"].base[1 << 19] = 5  # no cell names it
+    step = kernel.run("small = [3]")
+    assert step is not None
+    assert "large" in step.changed
+    kernel.undo()
+    assert (kernel.names["large"] == 1).all()

@@ -6,6 +6,7 @@ import errno
 import json
 import math
 import os
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ from hypothesis import strategies as st
 
 import nbckpt
 from nbckpt.trials import Record, Status, Trial
+from nbckpt.trials.model import journal as journals
 from nbckpt.trials.model import params
-from nbckpt.trials.model.journal import Damage, Journal, _encode, read
+from nbckpt.trials.model.journal import Damage, Journal, _encode, line_of, read, read_whole
 from nbckpt.trials.model.metrics import plain
 from nbckpt.trials.model.recorder import TrialRecorder
 
@@ -44,6 +46,48 @@ def test_a_truncated_journal_gives_its_first_events(
     if written:
         file.write_bytes(data[:cut])
         assert list(read(file)) == written[: data[:cut].count(b"\n")]
+
+
+starts = st.integers(0, 4).map(lambda at: {"event": "start", "from": None, "iteration": at})
+results = st.integers(1, 5).map(lambda at: {"event": "result", "result": {"training_iteration": at}})
+
+
+@pytest.mark.slow
+@given(
+    events | st.lists(starts | results, max_size=9),
+    st.none() | st.tuples(st.integers(0, 400), st.binary(max_size=2), st.integers(0, 2)),
+)
+def test_a_journal_that_is_read_at_once_has_the_same_events(
+    tmp_path_factory: pytest.TempPathFactory,
+    written: list[dict[str, Any]],
+    change: tuple[int, bytes, int] | None,
+) -> None:
+    trial = Trial(tmp_path_factory.mktemp("experiment") / "t0", {})
+    trial.folder.mkdir()
+    file, data = trial.folder / "events.jsonl", b"".join(map(line_of, written))
+    if change is not None:
+        at, new, removed = change
+        data = data[:at] + new + data[at + removed :]
+    file.write_bytes(data)
+    at_once, counted = read_whole(file), trial.results
+    assert at_once == list(read(file)) if change is None else at_once in (None, list(read(file)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(journals, "_SMALL", -1)
+        assert read_whole(file) is None
+        assert counted == trial.results
+
+
+@pytest.mark.parametrize(
+    "line", ['{"event":"result","result":3', '{"a":' + "[" * 51 + "]" * 51, '{"a":1},{"b":2', '{"a":1']
+)
+def test_an_unusual_journal_is_not_read_at_once(tmp_path: Path, line: str) -> None:
+    file, usual = tmp_path / "events.jsonl", line_of({"event": "queue"})
+    data = f"{line},".encode()
+    sealed = data + b'"crc32":"%08x"}\n' % zlib.crc32(data)
+    file.write_bytes(usual + (sealed if line != '{"a":1' else line.encode()))
+    assert read_whole(file) is None
+    file.write_bytes(usual)
+    assert read_whole(file) == [{"event": "queue"}]
 
 
 @pytest.mark.slow

@@ -171,17 +171,41 @@ KERNEL = textwrap.dedent(
 )
 
 
-def killed_after(store: Path, search: str, lines: int) -> None:
+PRUNED_KERNEL = textwrap.dedent(
+    """
+    import sys
+    import nbckpt
+    from nbckpt.trials import OptunaPruner
+
+    def train(config):
+        checkpoint = nbckpt.get_checkpoint()
+        start = checkpoint.to_dict()["step"] if checkpoint else 0
+        for step in range(start + 1, 10):
+            loss = float("nan") if step == 2 else config["x"] + 1 / step
+            nbckpt.report(loss=loss, checkpoint={"step": step} if step % 2 else None)
+            sys.stdout.write("report\\n")
+            sys.stdout.flush()
+
+    experiment = nbckpt.run(
+        train, {"x": nbckpt.uniform(0, 9)}, num_samples=12, seed=1, name="e", metric="loss", mode="min",
+        scheduler=OptunaPruner("hyperband", max_resource=9), max_concurrent=2,
+    )
+    experiment.wait()
+    """
+)
+
+
+def killed_after(store: Path, search: str, lines: int, kernel: str = KERNEL) -> None:
     """Run a kernel, and kill it after so many reports returned."""
     environment = os.environ | {"NBCKPT_STORE": str(store)}
     with subprocess.Popen(
-        [sys.executable, "-c", KERNEL, search], env=environment, stdout=subprocess.PIPE, text=True
-    ) as kernel:
-        assert kernel.stdout is not None
-        for _ in zip(kernel.stdout, range(lines), strict=False):
+        [sys.executable, "-c", kernel, search], env=environment, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        for _ in zip(process.stdout, range(lines), strict=False):
             pass
-        kernel.send_signal(signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)
-        kernel.stdout.read()
+        process.send_signal(signal.SIGKILL if hasattr(signal, "SIGKILL") else signal.SIGTERM)
+        process.stdout.read()
 
 
 @pytest.mark.slow
@@ -208,6 +232,29 @@ def test_killed_kernels_leave_a_search_that_goes_on(search: str, tmp_path: Path)
     ranked = sorted(experiment.trials, key=lambda trial: trial.rungs[0])
     assert all(1 in trial.rungs for trial in ranked[:4])
     assert max(trial.iteration for trial in experiment.trials) == 27
+
+
+@pytest.mark.slow
+def test_killed_kernels_leave_the_rungs_of_a_pruner(tmp_path: Path) -> None:
+    library("optuna", reason="pruners")
+    draw = random.Random(1)
+    before: dict[str, Any] = {}
+    for _ in range(KILLS):
+        killed_after(tmp_path, "", draw.randrange(1, 9), PRUNED_KERNEL)
+        experiment = Catalog(tmp_path / "experiments").open("e")
+        for trial in experiment.trials:
+            assert trial.rungs.items() >= before.get(trial.id, {}).items()
+            before[trial.id] = trial.rungs
+        _live.clear()
+    killed_after(tmp_path, "", 10_000, PRUNED_KERNEL)  # this one ends by itself
+    _live.clear()
+    experiment = Catalog(tmp_path / "experiments").open("e")
+    assert not experiment.notes
+    for trial in experiment.trials:
+        assert trial.rungs.items() >= before.get(trial.id, {}).items()
+        assert steps_of(trial) == [*range(1, trial.iteration + 1)]
+        assert trial.stopped_early or trial.iteration == 9
+    assert {trial.stopped_early for trial in experiment.trials} == {True, False}
 
 
 def is_promotion(event: Any) -> bool:

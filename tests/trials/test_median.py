@@ -68,25 +68,27 @@ def test_stops_are_those_of_vizier_s_rule(grace: int, least: int, reports: list[
             stopped.add(trial)
 
 
-def saved(results: list[Any]) -> dict[str, int]:
-    return {"iteration": len(results), "checkpoint_iteration": len(results)}
+MISSING = st.sampled_from([float("nan"), None, "text"])
+STEPS = st.sampled_from([0, 1, 1, 1, 1, 3])
+"""By how much the step of a trial grows: a step may come again, and steps may be missing."""
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), EIGHTHS), min_size=1, max_size=60))
-def test_a_restart_changes_no_stop(reports: list[tuple[int, float]]) -> None:
-    *before, (last, loss) = reports
+@given(st.lists(st.tuples(st.integers(0, 3), STEPS, EIGHTHS | MISSING), min_size=1, max_size=60))
+def test_a_restart_changes_no_stop(reports: list[tuple[int, int, Any]]) -> None:
+    *before, (last, more, loss) = reports
     scheduler, results = rule(min_samples=1), dict[int, list[dict[str, Any]]]()
-    for trial, value in before:
-        mine = results.setdefault(trial, [])
-        mine.append({"training_iteration": len(mine) + 1, "loss": value})
-        scheduler.reported(reported(trial, len(mine), value))
+    steps: dict[int, int] = {}
+    for trial, growth, value in before:
+        step = steps[trial] = steps.get(trial, 0) + growth
+        results.setdefault(trial, []).append({"training_iteration": step, "loss": value})
+        scheduler.reported(reported(trial, step, value))
     again = rule(min_samples=1)
     trials = [
-        SimpleNamespace(id=f"t{number}", results=kept, finished=False, status=Status.PAUSED, **saved(kept))
+        SimpleNamespace(id=f"t{number}", results=kept, finished=True, iteration=max(steps[number], 1))
         for number, kept in results.items()
     ]
     again.setup(SimpleNamespace(trials=trials))  # type: ignore[arg-type]
-    step = len(results.get(last, [])) + 1
+    step = steps.get(last, 0) + more
     assert scheduler.reported(reported(last, step, loss)) == again.reported(reported(last, step, loss))
 
 

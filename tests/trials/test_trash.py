@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -15,6 +16,7 @@ from nbckpt.cli import main
 from nbckpt.errors import NotFoundError
 from nbckpt.trials import trash
 from nbckpt.trials.catalog import Catalog
+from nbckpt.trials.model import spec_file
 
 
 def train(config: dict[str, Any]) -> None:
@@ -46,6 +48,26 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 def steps(library: Catalog, name: str = "e/t0") -> list[int]:
     return [record.step for record in library.trial(name)[1].checkpoints.records()]
+
+
+def test_experiments_are_listed_as_they_began(library: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy of the folders changes all their times; and each file is read once."""
+    (library.folder / "f").rename(library.folder / "copied")
+    shutil.copytree(library.folder / "e", library.folder / "e2")
+    shutil.rmtree(library.folder / "e")
+    assert library.names() == ["e2", "copied"]
+    monkeypatch.setattr(spec_file, "only_files", lambda *_: pytest.fail("it was read again"))
+    assert library.names() == ["e2", "copied"]
+
+
+def test_a_damaged_experiment_has_the_time_of_its_file(library: Catalog) -> None:
+    file = library.folder / "e" / spec_file.FILE
+    file.write_bytes(b"{}")
+    assert library.names() == ["f", "e"]
+    os.utime(file, (0, 0))
+    assert library.names() == ["e", "f"]
+    os.utime(file, (1e15, 1e15))  # the year 30 million, where the disk can say so
+    assert library.names() == ["f", "e"]
 
 
 def test_undo_brings_back_removed_experiments_and_checkpoints(library: Catalog) -> None:

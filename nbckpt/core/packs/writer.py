@@ -90,6 +90,7 @@ class Packer:
         self._unwritten = Hashes(algorithms)
         self._lent = Lent(algorithms, self._unwritten.touched)
         self._later = later
+        self._end_copies = later.end if later is not None else lambda: None
         self._failed = threading.Event()
         self._total = self._skipped = 0
         self._pack = OpenPack(
@@ -131,6 +132,7 @@ class Packer:
             self._pool.shutdown(wait=True, cancel_futures=True)
         self._pack.end_threads()
         self._unwritten.end()
+        self._end_copies()
 
     def add(self, data: Buffer, *, lent: bool = True) -> Stored:
         """Take a buffer. Its blobs stay raw if it is large enough to be mapped.
@@ -245,7 +247,7 @@ class Packer:
             if lent and all(names) and (self._dry or self._known.has_all(names)):
                 self._skipped += len(part)
                 continue
-            part = memoryview(bytes(part)) if copied else part
+            part = later.copy(part) if copied and later is not None else part
             work = partial(self._work, stored, part, first, blob, self._ticket())
             work = partial(work, aligned=aligned, lent=lent and not copied)
             (later.add if later else self._submit)(work, is_short=is_short)

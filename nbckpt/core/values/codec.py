@@ -41,6 +41,7 @@ class Pickled:
         record: The pickle. Empty if it went to `write`.
         buffers: The memory beside the record, in the order of the record's references.
         reached: All memory that the value's arrays use, including memory that is copied into the record.
+        pointers: The memory of its arrays of objects.
         links: The mutable objects that the value reaches.
         class_links: The links that the value reaches through a class of the notebook. A load makes each class
             once, for any number of records, so these objects stay shared without being in one record.
@@ -53,12 +54,18 @@ class Pickled:
     record: bytes
     buffers: list[Span] = field(default_factory=list)
     reached: list[Span] = field(default_factory=list)
+    pointers: list[Span] = field(default_factory=list)
     links: list[object] = field(default_factory=list)
     class_links: list[object] = field(default_factory=list)
     owners: list[Any] = field(default_factory=list)
     functions: list[types.FunctionType] = field(default_factory=list)
     notes: list[tuple[object, str]] = field(default_factory=list)
     plain: bool = False
+
+    @property
+    def memory(self) -> list[Span]:
+        """All memory through which the value can share elements or objects with another one."""
+        return self.reached + self.pointers
 
 
 def dump(
@@ -84,7 +91,7 @@ def dump(
     def take(buffer: pickle.PickleBuffer) -> bool:
         view = buffer.raw()
         span = Span(address_of(view), len(view), view)
-        if span.size and not isinstance(view.obj, reducers.Made):
+        if span.size and not reducers.is_made(view):
             reached.append(span)
         # Shared memory never goes into the record: see docs/decisions/0004.
         if span.size < SMALL and not overlaps.covers(span.address, span.end):
@@ -107,6 +114,7 @@ def dump(
         b"".join(chunks),
         buffers,
         reached + pickler.reach,
+        pickler.pointers,
         links,
         class_links,
         owners,

@@ -28,7 +28,11 @@ _IMMUTABLE: tuple[type, ...] = (
     *(enum.Enum, date, time, timedelta, tzinfo, Decimal, Fraction, PurePath, UUID),
     *(types.MappingProxyType, types.GetSetDescriptorType, logging.Logger),
 )
-_LIBRARIES = {"numpy": ("generic", "dtype", "ufunc"), "torch": ("dtype", "device", "layout", "memory_format")}
+_LIBRARIES = {
+    "numpy": ("generic", "dtype", "ufunc"),
+    "torch": ("dtype", "device", "layout", "memory_format"),
+    "pandas._libs.internals": ("BlockValuesRefs",),
+}
 
 _seen_kinds: WeakKeyDictionary[type, tuple[bool, dict[int, object]]] = WeakKeyDictionary()
 

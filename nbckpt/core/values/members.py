@@ -16,7 +16,7 @@ from nbckpt.core.manifest import Skipped
 from nbckpt.core.packs.content import Stored
 from nbckpt.core.packs.pools import others_run
 from nbckpt.core.packs.writer import Packer
-from nbckpt.core.reducers import Made
+from nbckpt.core.reducers import is_made
 from nbckpt.core.spans import NO_OVERLAPS, Overlaps, Span
 from nbckpt.core.values.codec import Pickled, dump
 from nbckpt.core.values.diagnose import blame
@@ -99,7 +99,7 @@ class Taker:
         """Hand over all memory of a record, and release memory that was made only for the record."""
         stored = []
         for at, span in enumerate(pickled.buffers):
-            if isinstance(span.view.obj, Made):
+            if is_made(span.view):
                 # Another object may reuse its address, so it gets an address that no object can have.
                 pickled.buffers[at] = Span(-1 - len(self.taken), span.size, memoryview(b""))
                 self.taken[pickled.buffers[at].address, span.size] = (

@@ -15,6 +15,7 @@ from typing import Any
 from nbckpt.core import instances, reducers
 from nbckpt.core.definitions import contents_of
 from nbckpt.core.instances import reduce_arrow
+from nbckpt.core.object_arrays import objects_at, reduce_objects, reduce_view
 from nbckpt.core.reducers import reduce_dtype
 from nbckpt.core.spans import Overlaps, Span
 from nbckpt.core.values import locks, losses
@@ -54,6 +55,7 @@ class Pickler(ByValuePickler):
         seen: Every object that it visited, in order. An object that it visits twice is listed twice. If the
             pickle is made in pieces, most plain values are left out, since nothing shares them.
         reach: The memory of the strided arrays that it copied.
+        pointers: The memory of the arrays of objects.
         classes: For each pickled class: the number of objects seen before it, and the last object in the
             class.
         functions: The functions that are saved without the namespace.
@@ -75,6 +77,7 @@ class Pickler(ByValuePickler):
         # list.append does not let another thread run between two pieces.
         super().__init__(self.sieve if in_pieces else types.SimpleNamespace(write=write), 5, take)
         self.reach: list[Span] = []
+        self.pointers: list[Span] = []
         self.functions: list[types.FunctionType] = []
         self.notes: list[tuple[object, str]] = []
         # Called for every object, at the speed of C. list.append returns None, which means: pickle it as
@@ -85,6 +88,7 @@ class Pickler(ByValuePickler):
         self._filled_later: dict[int, types.CellType] = {}
         self._by_kind: dict[type, _Reduce] = {}
         self._tried: dict[int, bool] = {}
+        self._roots: dict[tuple[int, int], Any] = {}
 
     def reducer_override(self, obj: Any) -> Any:
         """See `pickle.Pickler.reducer_override`."""
@@ -155,16 +159,30 @@ class Pickler(ByValuePickler):
         return reducers.reduce_memoryview(view, owner if self._overlaps.owned(owner) else None)
 
     def _array(self, array: Any) -> Any:
+        if array.dtype.hasobject:
+            return self._objects(array)
         owner = reducers.owner_of(array)
         if owner is not None and self._overlaps.owned(owner):
             return reducers.reduce_owned(array, owner)
         reduced = reducers.reduce_array(array, self._overlaps.covers)
         strided = not (array.flags.c_contiguous or array.flags.f_contiguous)
-        if strided and array.size and not array.dtype.hasobject:
+        if strided and array.size:
             # A copy goes into the record, but its source may be shared.
             low, high = reducers.byte_range(array)
             self.reach.append(Span(low, high - low, memoryview(b"")))
         return reduced
+
+    def _objects(self, array: Any) -> Any:
+        """Reduce an array of objects. If others use its memory too, it is a view of the memory of all."""
+        low, high = reducers.byte_range(array)
+        if array.size and not any(array is root for root in self._roots.values()):
+            self.pointers.append(Span(low, high - low, memoryview(b"")))
+            if whole := self._overlaps.around(low, high):
+                if whole not in self._roots:
+                    self._roots[whole] = objects_at(array, *whole)
+                if (root := self._roots[whole]) is not None:
+                    return reduce_view(array, root)
+        return reduce_objects(array)
 
     def _memmap(self, array: Any) -> Any:
         numpy = modules["numpy"]
@@ -177,6 +195,9 @@ class Pickler(ByValuePickler):
             if type(array) is numpy.memmap
             else NotImplemented
         )
+
+    def _subarray(self, array: Any) -> Any:
+        return instances.reduce_subarray(array, partial(self._can_save, array))
 
     def _tensor(self, tensor: Any) -> Any:
         reduced = (
@@ -220,6 +241,10 @@ _LIBRARIES: tuple[tuple[str, str, _Reduce], ...] = (
     ("numpy", "memmap", Pickler._memmap),
     ("torch", "Tensor", Pickler._tensor),
     ("pandas._libs.arrays", "NDArrayBacked", _alone(instances.reduce_dates)),
+    ("pandas._libs.internals", "Block", _alone(instances.reduce_block)),
+    ("pandas.core.internals.managers", "SingleBlockManager", _alone(instances.reduce_column)),
+    ("pandas._libs.internals", "BlockValuesRefs", _alone(instances.reduce_references)),
+    ("pandas", "Index", _alone(instances.reduce_index)),
     ("matplotlib.cbook", "CallbackRegistry", _alone(instances.reduce_callbacks)),
     ("matplotlib.transforms", "TransformNode", _alone(instances.reduce_node)),
     *(("pyarrow", name, _alone(reduce_arrow)) for name in ("Table", "RecordBatch", "Array", "ChunkedArray")),
@@ -239,6 +264,8 @@ def _reducer_of(kind: type) -> _Reduce:
     for library, name, reduce in _LIBRARIES:
         if (base := getattr(modules.get(library), name, None)) is not None and issubclass(kind, base):
             return reduce
+    if issubclass(kind, getattr(modules.get("numpy"), "ndarray", ())) and instances.pickles_as_array(kind):
+        return Pickler._subarray
     return Pickler._exception if issubclass(kind, BaseException) else _reducer_of_instance(kind)
 
 

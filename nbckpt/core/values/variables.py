@@ -20,7 +20,7 @@ from nbckpt.core.manifest import Group, Skipped, Value
 from nbckpt.core.memory.pages import LEAST
 from nbckpt.core.packs.content import Content, Stored
 from nbckpt.core.packs.writer import Packer
-from nbckpt.core.reducers import byte_range
+from nbckpt.core.reducers import byte_range, is_made
 from nbckpt.core.spans import Overlaps, Span, merged
 from nbckpt.core.values.codec import Pickled, dump, paused_gc
 from nbckpt.core.values.diagnose import global_names, path_to
@@ -170,8 +170,8 @@ def capture(
         missing = {name for name in absent if not isinstance(namespace.get(name), ModuleType)}
         _warn(members, missing, captured)
         for member in members:
-            large = ((span.address, span.size) for span in member.pickled.buffers if span.size >= LEAST)
-            captured.memory[member.names[0]] = tuple(span for span in large if span[0] > 0)
+            large = {(span.address, span.size) for span in member.pickled.reached if span.size >= LEAST}
+            captured.memory[member.names[0]] = tuple(sorted(large))
             if not (member.pickled.links or member.pickled.class_links or member.pickled.reached):
                 captured.constant.add(member.names[0])
             member.release()
@@ -233,7 +233,7 @@ def _groups(parts: Sequence[Pickled]) -> list[list[int]]:
         for link in part.class_links:
             if id(link) in owner:
                 parent[root(at)] = root(owner[id(link)])
-    reach = sorted((span.address, span.end, at) for at, part in enumerate(parts) for span in part.reached)
+    reach = sorted((span.address, span.end, at) for at, part in enumerate(parts) for span in part.memory)
     end, last = 0, -1
     for low, high, at in reach:
         if low < end:
@@ -250,10 +250,10 @@ def _draft(members: list[Member], namespace: dict[str, Any], take: Taker) -> _Dr
     """Pickle a group together. A single value without overlapping memory keeps its first record."""
     pickled, record = members[0].pickled, members[0].record
     parts = [member.pickled for member in members]
-    if len(parts) == 1 and not (pickled.reached or pickled.buffers):
+    if len(parts) == 1 and not (pickled.memory or pickled.buffers):
         return _Draft(members, record.stored(), [], [])
     owners = [owner for part in parts for owner in part.owners]
-    overlaps = Overlaps([span for part in parts for span in part.reached], owners)
+    overlaps = Overlaps([span for part in parts for span in part.memory], owners)
     if len(members) > 1 or overlaps:
         pickled, record = take.dump([member.value for member in members], namespace, overlaps)
     roots, buffers = merged(pickled.buffers) if overlaps else _separate(pickled.buffers)
@@ -268,7 +268,7 @@ class Live:
         record: The pickle.
         roots: The memory beside it.
         buffers: The buffers of the pickle; see `Group`.
-        is_writable: Whether all of the memory can be written to.
+        is_writable: Whether all of the memory is the values' own, and can be written to.
     """
 
     record: bytes
@@ -281,11 +281,11 @@ def live_group(values: list[Any], namespace: dict[str, Any]) -> Live:
     """Return the values of a group as `capture` would store them. Nothing is stored."""
     parts = [dump([value], namespace) for value in values]
     owners = [owner for part in parts for owner in part.owners]
-    overlaps = Overlaps([span for part in parts for span in part.reached], owners)
+    overlaps = Overlaps([span for part in parts for span in part.memory], owners)
     is_one = len(values) == 1 and not overlaps
     pickled = parts[0] if is_one else dump(values, namespace, overlaps)
     roots, buffers = merged(pickled.buffers) if overlaps else _separate(pickled.buffers)
-    is_writable = not any(span.view.readonly for span in pickled.buffers)
+    is_writable = not any(span.view.readonly or is_made(span.view) for span in pickled.buffers)
     return Live(pickled.record, roots, tuple(buffers), is_writable)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from nbckpt.commands.comparing import Comparison
 from nbckpt.commands.restoring import RestoreResult, TrialRestored
 from nbckpt.commands.showing import Shown
-from nbckpt.core.diff import package_diff
+from nbckpt.core.diff import Difference, package_diff
 from nbckpt.core.environment import NAMES, packages
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.values.preview import describe
@@ -24,6 +24,7 @@ _MOST_LINES = 400
 _SHORT_TEXT = 40
 _TIMES = " \N{MULTIPLICATION SIGN} "
 _MOST_DIMENSIONS = 8
+_IN_FORM = ("shape ", "dtype ")
 _CODE = {"module": "module", "function": "function", "builtin_function_or_method": "function"}
 _SCALARS = frozenset({"int", "float", "bool", "str", "NoneType"})
 
@@ -110,6 +111,17 @@ def extent(preview: Mapping[str, Any]) -> str:
     return count(length, "item") if isinstance(length, int) else ""
 
 
+def form_of(preview: Mapping[str, Any]) -> str:
+    """Return the shape and the dtype of an array or a frame: `500 values int64`; empty for other values."""
+    is_shaped = isinstance(preview.get("shape"), list)
+    return f"{extent(preview)} {cut(preview.get('dtype', ''), 60)}".strip() if is_shaped else ""
+
+
+def change_of(before: str, now: str) -> str:
+    """Return the shape and the dtype of a value; if they changed, those of before too."""
+    return f"{before} → {now}" if before and now and before != now else now or before
+
+
 def _now(commands: Commands, ref: str) -> Message:
     """Return for each variable how the live one differs, or that a running cell uses the variables."""
     if commands.is_busy():
@@ -159,7 +171,7 @@ def compare(commands: Commands, ids: Sequence[object], options: Mapping[str, Any
         {
             "name": cut(row.name, 200),
             "change": row.change,
-            "details": [cut(text, 300) for text in row.details],
+            "details": [cut(text, 300) for text in _details(row)],
         }
         for row in differ[:_MOST_VALUES]
     ]
@@ -177,6 +189,15 @@ def compare(commands: Commands, ids: Sequence[object], options: Mapping[str, Any
             "source": [cut(line, 400) for line in compared.source[:_MOST_LINES]],
         },
     }
+
+
+def _details(row: Difference) -> list[str]:
+    """Return how a value differs, first the shape and the dtype of an array or a frame."""
+    return (
+        [row.form, *(text for text in row.details if not text.startswith(_IN_FORM))]
+        if row.form
+        else [*row.details]
+    )
 
 
 DETAILS: Mapping[str, Callable[[Commands, Sequence[object], Mapping[str, Any]], Message]] = {

@@ -13,8 +13,9 @@ from nbckpt.core.history import History
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.references import SHORT, Entry
 from nbckpt.core.selection import Selection
+from nbckpt.core.values.preview import describe
 from nbckpt.errors import NbckptError, UsageError
-from nbckpt.notebook.widget.checkpoint_details import compare, value_of
+from nbckpt.notebook.widget.checkpoint_details import change_of, compare, form_of, value_of
 from nbckpt.notebook.widget.checkpoint_rows import folder_times, history_of
 from nbckpt.notebook.widget.checkpoints import live
 from nbckpt.notebook.widget.wires import (
@@ -172,8 +173,13 @@ class HistoryWire(StoreWire):
         had = parent["held"] if parent is not None else frozenset()
         known = parent is not None or not facts["parent"]
         changed = [name for name in facts["changed"] if name in had or not known]
+        former = parent["forms"] if parent is not None else {}
+        forms = {
+            name: change_of(former.get(name, ""), facts["forms"].get(name, "")) for name in facts["changed"]
+        }
         return {
             **{name: fact for name, fact in facts.items() if name not in {"held", "notebook"}},
+            "forms": {name: form for name, form in forms.items() if form},
             "added": [name for name in facts["changed"] if name not in had and known],
             "changed": changed,
             "names": names.get(facts["ref"], []),
@@ -241,12 +247,27 @@ class HistoryWire(StoreWire):
         for name, change in changes.items():
             if change in by_change and not is_state(name):
                 by_change[change].append(name)
-        return {**by_change, "removed": removed, "unheld": [skip.name for skip in manifest.skipped]}
+        saved = {value.name: form_of(value.preview) for value in manifest.values}
+        forms = {
+            name: change_of(_live_form(namespace, name), saved.get(name, "")) for name in by_change["changed"]
+        }
+        shaped = {name: form for name, form in forms.items() if form}
+        return {
+            **by_change,
+            "removed": removed,
+            "unheld": [skip.name for skip in manifest.skipped],
+            "forms": shaped,
+        }
 
     def _label(self, ref: str) -> str:
         facts = self._read.get(ref, {})
         cell = facts.get("cell")
         return f"[{cell}]" if isinstance(cell, int) else ref[:SHORT]
+
+
+def _live_form(namespace: Mapping[str, Any], name: str) -> str:
+    """Return the shape and the dtype that a variable has now."""
+    return form_of(describe(namespace[name])) if name in namespace else ""
 
 
 def _failed(cells: Sequence[FailedCell]) -> list[Message]:
@@ -267,7 +288,7 @@ def _arrived(label: str, notes: Sequence[str]) -> str:
     return f"At {label}. {kept}".strip()
 
 
-def _told(would: Mapping[str, list[str]]) -> str:
+def _told(would: Mapping[str, Any]) -> str:
     """Return what going to a state would change, as sentences."""
     parts = [
         f"{listed(would['changed'])} will be replaced." if would["changed"] else "",
@@ -311,5 +332,6 @@ def _facts(history: History, entry: Entry) -> Message | None:
             "adds": point.new_bytes,
             "size": point.size,
             "held": frozenset(value.name for value in manifest.values),
+            "forms": {value.name: form for value in manifest.values if (form := form_of(value.preview))},
         }
     return None

@@ -18,7 +18,7 @@ Heard = Callable[[Any, Sequence[memoryview]], object]
 
 @cache
 def _digests() -> Mapping[str, str]:
-    return {name: sha256(data).hexdigest()[:12] for name, data in front_parts().items()}
+    return {name: sha256(data).hexdigest()[:8] for name, data in front_parts().items()}
 
 
 class Mounted(anywidget.AnyWidget):  # see docs/decisions/0100

@@ -10,13 +10,14 @@ from nbckpt.commands import Session
 from nbckpt.core.history import History
 from nbckpt.core.manifest import now
 from nbckpt.errors import UsageError
-from nbckpt.mirror import PERIOD_S
+from nbckpt.mirror import PERIOD_S, AutoStatus
+from nbckpt.mirror.pending import Waiting
 from nbckpt.notebook.widget.wires import Commands, Message, Pace, answer, cut, plain, said, text_of
 from nbckpt.render import count, html_of
 from nbckpt.store import is_far, open_store
 
-PERIODS = {"minute": 60.0, "five": PERIOD_S, "half": 1800.0, "save": 86_400.0}
-"""How often to push, beside a push after each save: the words of the browser, and seconds."""
+PERIODS = {"never": 0.0, "minute": 60.0, "five": PERIOD_S, "half": 1800.0}
+"""How often to push by time: the words of the browser, and seconds."""
 
 
 class SyncWire:
@@ -38,9 +39,9 @@ class SyncWire:
         self._lock = threading.RLock()
         self._sent: Message = {}
         self._counted: tuple[int, int] = (0, 0)
-        self._waiting: tuple[int, int] = (0, 0)
+        self._waiting = Waiting()
         self._failed = ("", "")
-        self._there: int | None = None
+        self._there: tuple[str | None, int] = ("", 0)
         self._is_stale = True
         self._deeds: Mapping[str, Callable[[Mapping[str, Any]], Message]] = {
             "sync": self._now,
@@ -113,12 +114,14 @@ class SyncWire:
             "state": self._word(session, failure),
             "url": cut(status.url, 500),
             "period": status.period,
+            "after_saves": status.after_saves,
             "background": status.is_running,
             "pushed_at": status.pushed_at or "",
-            "waiting": [*self._waiting],
+            "waiting": [self._waiting.checkpoints, self._waiting.trials],
+            "waiting_size": self._waiting.size,
             "failure": failure,
             "failed_at": self._failed[1],
-            "there": self._there or 0,
+            "there": self._only_there(status),
             "progress": [progress.done, progress.size, progress.seconds_left] if progress else None,
         }
 
@@ -131,10 +134,17 @@ class SyncWire:
             return "failed"
         if any(self._waiting) or status is None or status.pushed_at is None:
             return "waiting"
-        return "there" if self._there else "synced"
+        return "there" if self._only_there(status) else "synced"
+
+    def _only_there(self, status: AutoStatus) -> int:
+        """Return how many checkpoints only the other place has, as the last push or a later look saw it."""
+        pushed_at, number = self._there
+        last = status.last.checkpoints.only_there if status.last else 0
+        return number if pushed_at == status.pushed_at else last
 
     def _count(self, session: Session) -> None:
         """Count checkpoints and experiments, and what is not there yet. List a far store only if asked."""
+        session.auto.follow()
         began, was_stale = self._pace.now(), self._is_stale
         self._is_stale = False
         self._waiting = session.auto.waiting()
@@ -158,9 +168,12 @@ class SyncWire:
         url = text_of(options, "url", "a place: s3://bucket/folder, or a folder")
         period = options.get("period")
         seconds = PERIODS.get(period, PERIOD_S) if isinstance(period, str) else PERIOD_S
-        self._commands.run("sync", url, "--period", f"{seconds:g}")
-        self._there = None
-        return answer(f"Sync is on. Sending to {self._commands.session().auto.url}.")
+        saves = ["--no-saves"] if options.get("after_saves") is False else []
+        self._commands.run("sync", url, "--period", f"{seconds:g}", *saves)
+        self._there = "", 0
+        status = self._commands.session().auto.status
+        doing = "Sending" if status is None or status.by_itself else "Sync now sends"
+        return answer(f"Sync is on. {doing} to {self._commands.session().auto.url}.")
 
     def _off(self, options: Mapping[str, Any]) -> Message:
         """Turn the sync off."""
@@ -184,15 +197,20 @@ class SyncWire:
         if not session.auto.url:
             raise UsageError("this store is not synced. First write a place, and press Turn on")
         if options.get("dry"):
-            self._there = number = self._lacking(session)
+            number = self._lacking(session)
+            self._look(session, number)
             if not number:
                 text = f"All checkpoints of {session.auto.url} are here. Trials may have changed there."
                 return answer(text, confirm="Bring changes of trials")
             text = f"{count(number, 'checkpoint')} there {'is' if number == 1 else 'are'} not here."
             return answer(text, confirm=f"Bring {number} here")
         result = self._commands.run("pull")
-        self._there = 0
+        self._look(session, 0)
         return said(result)
+
+    def _look(self, session: Session, number: int) -> None:
+        """Note how many checkpoints only the other place has, until the next push sees it."""
+        self._there = session.auto.status.pushed_at if session.auto.status else "", number
 
     def _lacking(self, session: Session) -> int:
         """Return the number of checkpoints that the other place has and this store does not."""

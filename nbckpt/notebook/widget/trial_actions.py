@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from nbckpt.errors import NbckptError, UsageError
-from nbckpt.notebook.tokenize import split
 from nbckpt.notebook.widget.wires import Commands, Message, answer, listed, plain, said, text_of
 from nbckpt.render import count
 from nbckpt.trials.engine.experiment import Experiment
@@ -93,15 +92,6 @@ def _tag(commands: Commands, experiment: str, ids: Sequence[str], options: Mappi
     return answer(f"{'Removed' if verb == 'untag' else 'Added'} the tag {name}.")
 
 
-def _run(commands: Commands, experiment: str, ids: Sequence[str], options: Mapping[str, Any]) -> Message:
-    """Run a function as trials: `line` is what a user types behind `run`."""
-    del experiment, ids
-    started = commands.run(*split(f"run {text_of(options, 'line', 'a function and its values')}"))
-    if not isinstance(started, Experiment):
-        return said(started)
-    return answer(f"Started {started.name}.", experiment=started.name)
-
-
 def _undo(commands: Commands, experiment: str, ids: Sequence[str], options: Mapping[str, Any]) -> Message:
     del experiment, ids, options
     return said(commands.run("undo"), undo=True)
@@ -115,7 +105,6 @@ DEEDS: Mapping[str, Deed] = {
     "restore": _restore,
     "note": _note,
     "tag": _tag,
-    "run": _run,
     "undo": _undo,
 }
 """What each verb does: with the trials of an experiment, and further options."""

@@ -1,18 +1,23 @@
-"""Details of a trial for the browser: its page and its media, as a notebook shows them."""
+"""Details of trials for the browser: a page and media, as a notebook shows them, and small curves."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from nbckpt.commands.run_lines import run_lines
 from nbckpt.errors import UsageError
 from nbckpt.notebook.widget.trial_actions import targets_of
-from nbckpt.notebook.widget.wires import Commands, Message
+from nbckpt.notebook.widget.wires import Commands, Message, cut, names_of
 from nbckpt.render import html_of
+from nbckpt.trials.engine.experiment import Experiment
+from nbckpt.trials.model.metrics import as_float
 from nbckpt.trials.model.trial import Trial, state_of
 
 _MOST_COMPARED = 6
 _MOST_CHECKPOINTS = 100
+_MOST_LINES = 8
+_MOST_METRICS = 12
 
 
 def _trial(commands: Commands, experiment: str, ids: Sequence[str], options: Mapping[str, Any]) -> Message:
@@ -44,6 +49,31 @@ def _media(commands: Commands, experiment: str, ids: Sequence[str], options: Map
     return {"html": "".join(pages.values()), "data": {"pages": pages}}
 
 
+def _curves(commands: Commands, experiment: str, ids: Sequence[str], options: Mapping[str, Any]) -> Message:
+    """Return a small curve of each named metric of some trials: the numbers of reports, and the values."""
+    opened: Experiment = commands.session().library.open(experiment)
+    trials = [opened.trial(name) for name in ids[:_MOST_LINES]]
+    metrics = names_of(options)[:_MOST_METRICS]
+    return {"html": "", "data": {"curves": {metric: _lines(metric, trials) for metric in metrics}}}
+
+
+def _lines(metric: str, trials: Sequence[Trial]) -> dict[str, list[list[float]]]:
+    kept = {trial.id: state_of(trial).condensed.curves.get(metric) for trial in trials}
+    places = {name: curve.places for name, curve in kept.items() if curve is not None}
+    return {
+        name: [[at + 1 for at, _ in place], [as_float(value) for _, value in place]]
+        for name, place in places.items()
+    }
+
+
+def _functions(
+    commands: Commands, experiment: str, ids: Sequence[str], options: Mapping[str, Any]
+) -> Message:
+    """Return commands that run the functions of the notebook. They are for the user to type."""
+    del experiment, ids, options
+    return {"html": "", "data": {"lines": [cut(line, 300) for line in run_lines(commands.session())]}}
+
+
 Detail = Callable[[Commands, str, Sequence[str], Mapping[str, Any]], Message]
 
-DETAILS: Mapping[str, Detail] = {"trial": _trial, "media": _media}
+DETAILS: Mapping[str, Detail] = {"trial": _trial, "media": _media, "curves": _curves, "functions": _functions}

@@ -60,9 +60,9 @@ class TrialsWire:
         only: The only experiment to show; by default all of the store.
     """
 
-    OF: ClassVar[frozenset[str]] = frozenset({"trial", "media"})
+    OF: ClassVar[frozenset[str]] = frozenset(trial_details.DETAILS)
     VERBS: ClassVar[frozenset[str]] = frozenset(trial_actions.DEEDS)
-    NEEDS_VARIABLES: ClassVar[frozenset[str]] = frozenset({"run", "restore", "undo"})
+    NEEDS_VARIABLES: ClassVar[frozenset[str]] = frozenset({"restore", "undo"})
     SLOW: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(

@@ -242,6 +242,7 @@ class Attempt:
             self._warn,
             settings.resources,
             self.ask_for_checkpoint,
+            bool(self.scheduler.held or self.scheduler.others_wait()),
         )
         self._worker = worker = settings.executor.start(job)
         self._state.note = note

@@ -178,6 +178,7 @@ class WorkerPool:
         except BaseException as error:  # noqa: BLE001  waiting threads must hear of the end, whatever it is
             _log.exception("%s: nbckpt itself failed", self._name)
             self.notes.append(f"a worker thread ended: {type(error).__name__}: {error}")
+            self._rest()
             self._gone()
 
     def _run(self, attempt: Attempt) -> None:
@@ -252,9 +253,18 @@ class WorkerPool:
         """Call `PoolClient.on_idle`, when no trial runs."""
         self.ending = True
         try:
+            self._rest()
             self._client.on_idle()
         finally:
             self.ending = False
+
+    def _rest(self) -> None:
+        """Tell the executor that no trial runs. If it fails, that is a note."""
+        assert self.run_settings is not None
+        try:
+            self.run_settings.executor.idle()
+        except Exception as error:  # noqa: BLE001  an executor of the user's may raise anything
+            self.notes.append(f"the executor failed after the trials: {type(error).__name__}: {error}")
 
     def _interrupted(self) -> None:
         """Pause the trials that wait for their turn, and end the work."""

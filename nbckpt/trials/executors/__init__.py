@@ -16,7 +16,6 @@ from nbckpt.trials.executors.base import (
     WorkerTimeUpError,
 )
 from nbckpt.trials.executors.local import InlineExecutor, ThreadExecutor
-from nbckpt.trials.executors.others import open_other
 from nbckpt.trials.model.metrics import is_number
 
 __all__ = [
@@ -74,6 +73,8 @@ def _open(executor: str | Executor, resources: Mapping[str, float]) -> Executor:
 
         return SlurmExecutor(**options)
     if name not in NAMES:
+        from nbckpt.trials.executors.others import open_other
+
         return open_other(name, options, NAMES)
     if words:
         raise UsageError(f"the executor {name} takes no options: leave out {' '.join(words)!r}")

@@ -50,6 +50,7 @@ class Job:
         warns: Takes problems outside the trial.
         leaves: Called when the worker will be lost soon: the next result is to come with a checkpoint.
         resources: The resources that the trial needs: `CPU`, `GPU` and those that the executor knows.
+        is_followed: Whether other trials wait now, so that `start` will be called again soon.
     """
 
     trainable: type[Trainable]
@@ -62,6 +63,7 @@ class Job:
     warns: Callable[[Exception], None] = lambda _: None
     resources: Mapping[str, float] = field(default_factory=dict)
     leaves: Callable[[], None] = lambda: None
+    is_followed: bool = False
 
 
 class Worker(ABC):
@@ -156,6 +158,12 @@ class Executor(ABC):
     def most_at_once(self, resources: Mapping[str, float]) -> int:
         """Return how many trials run side by side unless the user says how many."""
         return min(MOST_AT_ONCE, os.cpu_count() or 1)
+
+    def idle(self) -> None:  # noqa: B027  most executors keep nothing
+        """Release the resources that are kept for further trials. Called when no trial runs.
+
+        A later `start` works as before.
+        """
 
     @abstractmethod
     def start(self, job: Job) -> Worker:

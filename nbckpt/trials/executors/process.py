@@ -2,7 +2,8 @@
 
 A process is a fresh Python, and gets the function by value over a pair of sockets (on Windows, the ends of a
 pipe) that only parent and child hold. If one of them dies, the other sees an end of file at once. In the
-child, an `InlineExecutor` runs the trainable; `child.py` carries out the requests. See docs/decisions/0021.
+child, an `InlineExecutor` runs the trainable; `child.py` carries out the requests. While a trial runs, the
+process of the next one starts: `spare.py`. See docs/decisions/0021 and 0153.
 """
 
 from __future__ import annotations
@@ -16,11 +17,9 @@ import subprocess
 import sys
 import threading
 import time
-import weakref
 from collections.abc import Mapping
 from contextlib import suppress
 from contextvars import copy_context
-from multiprocessing.connection import Pipe
 from typing import IO, Any
 
 from nbckpt.provenance.processes import kill
@@ -35,16 +34,14 @@ from nbckpt.trials.executors.base import (
     WorkerEndedError,
     WorkerLostError,
 )
+from nbckpt.trials.executors.interpreter import Interpreter
 from nbckpt.trials.executors.output import listener, speaker
 from nbckpt.trials.executors.reservations import Needs, ReservationPool, Reserved
+from nbckpt.trials.executors.spare import SpareInterpreter
 from nbckpt.trials.executors.transport import pack, result_of
 from nbckpt.trials.model.metrics import OnResult, Result
 from nbckpt.trials.training.function import STOP_TIMEOUT_S
 
-_BOOT = (
-    "import pickle, sys; sys.path[:], handles = pickle.load(sys.stdin.buffer); "
-    "from nbckpt.trials.executors.child import main; main(*handles)"
-)
 _DRAIN_S = 1.0
 """How many seconds to wait for the last output of a process; other processes may hold the pipe open."""
 _EXIT_S = 5.0
@@ -56,11 +53,14 @@ _ASKED_TO_END = {-signal.SIGTERM, -signal.SIGINT}
 
 _log = logging.getLogger("nbckpt")
 
-_open: weakref.WeakSet[ProcessWorker] = weakref.WeakSet()
-
 
 class ProcessExecutor(Executor):
     """Trials in separate processes, a new process for each attempt.
+
+    No process runs two trials. While other trials wait, one more process starts ahead of time: it imports
+    nbckpt, runs nothing of yours, and waits for the next trial. It is a spare. A trial gets it only if the
+    environment variables, the working folder and `sys.path` are the same as when it started. A trial with
+    GPUs always starts its own process. The executor ends the spare when no trial runs.
 
     Args:
         stop_timeout: Seconds that a process may take to stop; after that it is killed.
@@ -72,6 +72,7 @@ class ProcessExecutor(Executor):
     def __init__(self, stop_timeout: float = STOP_TIMEOUT_S) -> None:
         self._stop_timeout = stop_timeout
         self._pool = ReservationPool()
+        self._spare = SpareInterpreter()
 
     def check(self, resources: Mapping[str, float]) -> None:
         """See `Executor.check`: a trial has whole GPUs and processors of this machine."""
@@ -88,7 +89,12 @@ class ProcessExecutor(Executor):
         if reserved is None:
             return UnstartedWorker()
         try:
-            return ProcessWorker(job, pickled, self._stop_timeout, reserved)
+            python = self._python(reserved, job)
+            try:
+                return ProcessWorker(job, pickled, self._stop_timeout, reserved, python)
+            except BaseException:
+                python.end()
+                raise
         except BaseException as error:
             reserved.release()
             if not isinstance(error, (OSError, RuntimeError)):
@@ -98,21 +104,35 @@ class ProcessExecutor(Executor):
                 "use executor='thread'"
             ) from error
 
+    def idle(self) -> None:
+        """See `Executor.idle`: end the process that waits for a trial."""
+        self._spare.drop()
+
+    def _python(self, reserved: Reserved, job: Job) -> Interpreter:
+        """Return a process for a trial, and start the next one if other trials wait."""
+        whole = environment(**reserved.environment)
+        if reserved.handles:  # the locks of its GPUs, which only a process that starts now can inherit
+            return Interpreter(whole, reserved.handles)
+        python = self._spare.take(whole)
+        if job.is_followed:
+            self._spare.prepare(whole)
+        return python
+
 
 class ProcessWorker(Worker):
-    """A trainable in its own process, which starts with this object and ends with `stop`.
+    """A trainable in its own process, which ends with `stop`.
 
     Args:
         job: The job to run.
         pickled: The packed job, for the child.
         stop_timeout: See `ProcessExecutor`.
         reserved: What the process has for itself; released when it has ended.
-
-    Raises:
-        OSError: No process can be started.
+        python: The process.
     """
 
-    def __init__(self, job: Job, pickled: bytes, stop_timeout: float, reserved: Reserved) -> None:
+    def __init__(
+        self, job: Job, pickled: bytes, stop_timeout: float, reserved: Reserved, python: Interpreter
+    ) -> None:
         self._name = job.name
         self._stop_timeout = stop_timeout
         self._checkpoints = CheckpointFolder(job.folder)
@@ -120,19 +140,10 @@ class ProcessWorker(Worker):
         self._owed = 0
         self._sending = threading.Lock()
         self._killed = False
-        self._connection, theirs = Pipe()
-        try:
-            self._process = _start_python(theirs.fileno(), reserved)
-        except BaseException:
-            self._connection.close()
-            raise
-        finally:
-            theirs.close()
-        _open.add(self)
-        assert self._process.stdout is not None
-        assert self._process.stderr is not None
-        self._out = _Output(self._process.stdout, "stdout")
-        self._err = _Output(self._process.stderr, "stderr")
+        self._python = python
+        self._connection, self._process = python.connection, python.process
+        out, err = python.outputs
+        self._out, self._err = _Output(out, "stdout"), _Output(err, "stderr")
         self._send(pickled)
 
     def restore(self, checkpoint: Record) -> None:
@@ -233,17 +244,10 @@ class ProcessWorker(Worker):
             kill(self._process)  # ends the children that a crash left behind
             self._checkpoints.sweep()
         self._reserved.release()
-        self.close()
+        self._python.close()
         self._out.join()
         self._err.join()
         return code
-
-    def close(self) -> None:
-        """Close the connection. The child ends when it notices."""
-        self._connection.close()
-        assert self._process.stdin is not None
-        with suppress(OSError):
-            self._process.stdin.close()
 
 
 class _Output:
@@ -283,30 +287,6 @@ class _Output:
         self._thread.join(_DRAIN_S)
 
 
-def _start_python(handle: int, reserved: Reserved) -> subprocess.Popen[bytes]:
-    """Start a Python that inherits *handle* and calls `child.main` with it. It sees what is *reserved*."""
-    options: dict[str, Any]
-    if sys.platform == "win32":
-        os.set_handle_inheritable(handle, True)  # noqa: FBT003  it takes no keyword
-        startup = subprocess.STARTUPINFO(lpAttributeList={"handle_list": [handle]})
-        flags = subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
-        options = {"startupinfo": startup, "creationflags": flags}
-    else:
-        # A separate session: Ctrl-C in the terminal is for the parent, which pauses its trials.
-        options = {"pass_fds": (handle, *reserved.handles), "start_new_session": True}
-    # Not multiprocessing, which would run the user's script again: see docs/decisions/0021.
-    pipe = subprocess.PIPE
-    options["env"] = environment(**reserved.environment)
-    process = subprocess.Popen(
-        [sys.executable or "", "-c", _BOOT], stdin=pipe, stdout=pipe, stderr=pipe, **options
-    )
-    assert process.stdin is not None
-    with suppress(OSError):  # the first call notices that the process is gone
-        pickle.dump((sys.path, (handle, *reserved.handles)), process.stdin)
-        process.stdin.flush()
-    return process
-
-
 def _last_lines(written: str) -> list[str]:
     """Return the last lines that a process wrote; after a crash, the lines that say where it was."""
     _, crash, where = written.rpartition("(most recent call first):\n")
@@ -323,13 +303,3 @@ def _how(code: int) -> str:
     except ValueError:
         name = f"signal {-code}"
     return f"was killed by {name}" + (" (perhaps for want of memory)" if name == "SIGKILL" else "")
-
-
-def _let_go() -> None:
-    """In a fork of this process: close the connections, so that children notice this process's end."""
-    for worker in list(_open):
-        worker.close()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_let_go)

@@ -44,7 +44,8 @@ class Submitter:
 
         Raises:
             UsageError: There is no such parameter, or no Slurm on this machine.
-            WorkerLostError: Slurm refused the job.
+            WorkerLostError: Slurm refused the job, or the thread that submits several was interrupted.
+            KeyboardInterrupt: This thread was interrupted. The job is not submitted, unless it was before.
         """
         key, mine = f"{logs} {sorted(parameters.items())}", Future[Any]()
         with self._changed:
@@ -52,17 +53,33 @@ class Submitter:
             batch.append((mailbox, mine))
             leads = len(batch) == 1
         if leads:
-            try:
-                threading.Event().wait(self._window_s)
-            finally:  # also after an interrupt: the others wait for this
-                with self._changed:
-                    batch = self._waiting.pop(key)
-                self._submit(batch, logs, parameters)
-        return mine.result()
+            self._lead(key, batch, logs, parameters)
+        try:
+            return mine.result()
+        except BaseException:
+            mine.cancel()
+            raise
+
+    def _lead(
+        self, key: str, batch: list[tuple[Path, Future[Any]]], logs: Path, parameters: Mapping[str, Any]
+    ) -> None:
+        """Wait for others, and submit the jobs of all. After an interrupt submit nothing."""
+        try:
+            threading.Event().wait(self._window_s)
+            with self._changed:
+                del self._waiting[key]
+            self._submit(batch, logs, parameters)
+        except BaseException:  # the others wait for an answer
+            with self._changed:
+                if self._waiting.get(key) is batch:
+                    del self._waiting[key]
+            _fail(batch, WorkerLostError("the submission of the job was interrupted. Resume the trial"))
+            raise
 
     def _submit(
         self, batch: list[tuple[Path, Future[Any]]], logs: Path, parameters: Mapping[str, Any]
     ) -> None:
+        batch = [(mailbox, future) for mailbox, future in batch if future.set_running_or_notify_cancel()]
         try:
             executor = opened(self._cluster, logs, parameters)
             if len(batch) == 1:
@@ -75,9 +92,6 @@ class Submitter:
         except Exception as error:  # noqa: BLE001  what submitit and sbatch raise
             reason = " ".join(str(error).split())
             _fail(batch, WorkerLostError(f"Slurm did not take the job: {reason}. See sinfo and squeue"))
-        except BaseException:
-            _fail(batch, WorkerLostError("the submission of the job was interrupted. Resume the trial"))
-            raise
         else:
             for (_, future), job in zip(batch, jobs, strict=True):
                 future.set_result(job)
@@ -85,7 +99,8 @@ class Submitter:
 
 def _fail(batch: list[tuple[Path, Future[Any]]], error: Exception) -> None:
     for _, future in batch:
-        future.set_exception(error)
+        if not future.done():
+            future.set_exception(error)
 
 
 def opened(cluster: str, logs: Path, parameters: Mapping[str, Any]) -> Any:

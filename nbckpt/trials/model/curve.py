@@ -49,11 +49,19 @@ class Curve:
         return Curve(self.count + len(numbers), stride, numbers[-1], low, high, points)
 
     @property
-    def shown(self) -> tuple[float, ...]:
-        """The finite numbers to draw, in order: some points, and the lowest, the highest, the last."""
+    def places(self) -> tuple[tuple[int, float], ...]:
+        """The finite numbers to draw with their positions, in order.
+
+        They are some points, and the lowest, the highest and the last number.
+        """
         drawn = {at * self.stride: point for at, point in enumerate(self.points)}
         drawn |= dict(filter(None, (self.low, self.high))) | {self.count - 1: self.last}
-        return tuple(drawn[at] for at in sorted(drawn) if math.isfinite(as_float(drawn[at])))
+        return tuple((at, drawn[at]) for at in sorted(drawn) if math.isfinite(as_float(drawn[at])))
+
+    @property
+    def shown(self) -> tuple[float, ...]:
+        """The numbers of `places`."""
+        return tuple(number for _, number in self.places)
 
     def to_json(self) -> list[Any]:
         """Return the curve as plain JSON."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from nbckpt._private_apis import json_encoder
-from nbckpt.core.schema import OneOf, check, parse
+from nbckpt.core.schema import MOST_NESTED, OneOf, check, parse
 from nbckpt.errors import CorruptError, StoreError
 from nbckpt.store.files import only_files
 from nbckpt.store.fsync import sync, sync_folder
@@ -33,6 +33,10 @@ _CHECKSUM_SIZE = 19
 _TORN = b" #torn"
 """The end of a line that a crash tore; no line of JSON ends like this."""
 _LONGEST_LINE = 64 << 20
+_SMALL = 1 << 20
+"""The largest journal that is read at once."""
+_SURELY_FLAT = MOST_NESTED // 2
+"""A line with at most that many of each bracket is surely not nested too deeply."""
 
 _AT = {"at?": OneOf(float, None)}
 _KNOWN: dict[str, dict[str, Any]] = {
@@ -189,6 +193,40 @@ def read(file: Path, containing: bytes = b"") -> Iterator[Event | Damage]:
             yield Damage(str(error))
 
 
+def read_whole(file: Path) -> list[Event] | None:
+    """Return the events of a small journal, in half the time of `read`. None if it is large or unusual.
+
+    Then `read` says what is damaged or torn, or that no line has a checksum.
+
+    Raises:
+        StoreError: The journal cannot be read.
+    """
+    try:
+        with open(file, "rb", opener=only_files) as opened:
+            data = opened.read(_SMALL + 1)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise _unreadable(file, error) from error
+    *lines, rest = data.split(b"\n")
+    if rest or len(data) > _SMALL or not all(map(_is_sound, lines)):
+        return None
+    try:
+        events = json.loads(b"[%b]" % b",".join(lines))  # one call: its beginning and end take half the time
+        return [_checked(event, FILE) for event in events] if len(events) == len(lines) else None
+    except (ValueError, RecursionError, CorruptError):
+        return None
+
+
+def _is_sound(line: bytes) -> bool:
+    """Return whether a line matches its checksum, and is surely not nested too deeply."""
+    return (
+        _checksum_of(line) == zlib.crc32(line[:-_CHECKSUM_SIZE])
+        and line.count(b"{") <= _SURELY_FLAT
+        and line.count(b"[") <= _SURELY_FLAT
+    )
+
+
 def _lines(file: Path) -> Iterator[bytes]:
     """Yield the lines that have an end. The text after the last end was torn."""
     try:
@@ -200,7 +238,11 @@ def _lines(file: Path) -> Iterator[bytes]:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise StoreError(f"cannot read {str(file)!r}: {error.strerror or error}") from error
+        raise _unreadable(file, error) from error
+
+
+def _unreadable(file: Path, error: OSError) -> StoreError:
+    return StoreError(f"cannot read {str(file)!r}: {error.strerror or error}")
 
 
 def _checksum_of(line: bytes) -> int | None:
@@ -232,7 +274,12 @@ def _event(line: bytes, where: str) -> Event:
     Raises:
         CorruptError: A field is missing or has the wrong type.
     """
-    event: Event = check(parse(line, where), dict, where)
+    return _checked(parse(line, where), where)
+
+
+def _checked(document: Any, where: str) -> Event:
+    """Return the event of a document: see `_event`."""
+    event: Event = check(document, dict, where)
     event.pop("crc32", None)
     kind = event.get("event")
     if not (kind == "result" and _is_usual(event.get("result"))):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal
 
 from nbckpt.errors import UsageError
@@ -30,6 +31,14 @@ def make(kind: Kind, name: str, options: Mapping[str, Any]) -> Any:
         return cls(**options)
     except (TypeError, ValueError, ImportError) as error:
         raise UsageError(f"cannot make Optuna's {cls.__name__}: {error}") from error
+
+
+def arguments(kind: Kind, name: str, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return the name of a class that `make` makes, and all its arguments: the options and the defaults."""
+    cls = _classes(kind)[_short(name, kind)]
+    bound = signature(cls).bind(**options)
+    bound.apply_defaults()
+    return cls.__name__, bound.arguments
 
 
 def has(kind: Kind, name: str) -> bool:

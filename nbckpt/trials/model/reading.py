@@ -101,21 +101,18 @@ def results_in(folder: Path) -> Iterator[Event]:
     file = folder / journal.FILE
     if link_outside(folder.parent, f"{folder.name}/{journal.FILE}") or not file.is_file():
         return
-    limits = [math.inf]
-    if _is_started_again(file):
-        starts = list(_events(folder, "start", containing=_START))
+    limits, events = [math.inf], journal.read_whole(file)
+    if events is not None or _is_started_again(file):
+        starts = [*_of_kinds(journal.read(file, _START) if events is None else events, "start")]
         if any(is_of_other(start.get("trial"), folder) for start in starts):
             return
         for start in reversed(starts):  # a start repeats the results after its iteration
             limits.append(min(start["iteration"], limits[-1]))
-    for event in journal.read(file):
-        if isinstance(event, Damage):
-            continue
-        kind = event.get("event")
-        if kind == "result":
+    for event in _of_kinds(journal.read(file) if events is None else events, "result", "start"):
+        if event["event"] == "result":
             if event["result"][ITERATION] <= limits[-1]:
                 yield event
-        elif kind == "start":
+        else:
             if is_of_other(event.get("trial"), folder):
                 return
             if len(limits) > 1:
@@ -144,7 +141,7 @@ def iterations_of_rungs(folder: Path) -> list[int]:
     """
     of_rung: dict[int, int] = {}
     iteration = 0
-    for event in _events(folder, "result", "decision"):
+    for event in _of_kinds(journal.read(folder / journal.FILE), "result", "decision"):
         if event["event"] == "result":
             iteration = event["result"][ITERATION]
         elif "value" in event and (rung := event.get("rung")) is not None:
@@ -159,13 +156,13 @@ def last_decision(folder: Path) -> Event | None:
         StoreError: The journal cannot be read.
     """
     last: Event | None = None
-    for event in _events(folder, "decision", *_MOVES):
+    for event in _of_kinds(journal.read(folder / journal.FILE), "decision", *_MOVES):
         last = event if event["event"] == "decision" else None
     return last
 
 
-def _events(folder: Path, *kinds: str, containing: bytes = b"") -> Iterator[Event]:
-    for event in journal.read(folder / journal.FILE, containing):
+def _of_kinds(events: Iterable[Event | Damage], *kinds: str) -> Iterator[Event]:
+    for event in events:
         if not isinstance(event, Damage) and event.get("event") in kinds:
             yield event
 

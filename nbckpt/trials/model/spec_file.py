@@ -7,6 +7,8 @@ import io
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,13 @@ from nbckpt.trials.model.spec import Spec
 FILE = "experiment.json"
 MOST_KEPT = 16 << 20  # see docs/decisions/0018
 """The function is saved only if it and the objects that it refers to take at most this many bytes."""
+
+_YEAR_9999_S = 253_370_764_800
+"""A time of a file is cut to what a `datetime` can hold: a damaged disk may say any."""
+
+_HEAD = 4096
+"""The bytes of the file in which `created_at` stands; the function may take megabytes behind it."""
+_CREATED = re.compile(rb'^ "created_at": "(\d{4}-\d\d-\d\dT[\d:.]{8,15}Z)"', re.MULTILINE)
 
 _AS_THEY_ARE = (
     "num_samples",
@@ -255,6 +264,27 @@ def read(folder: Path) -> Kept:
     left_out, signature = kept.get("left_out", ""), kept.get("signature", "")
     algorithms, sync = kept.get("algorithms", BLAKE3), document.get("sync", {})
     return Kept(spec, kept["name"], left_out, sync, pickle, signature, algorithms, folder)
+
+
+def began(folder: Path) -> str:
+    """Return when an experiment was made, from the head of its file, which a copy or a sync does not change.
+
+    If the head does not tell, it is the time of the file. The result is cached until the file changes.
+
+    Raises:
+        OSError: The file is missing or cannot be read.
+    """
+    file = (folder / FILE).stat()
+    return _began(folder / FILE, file.st_mtime_ns, file.st_size)
+
+
+@lru_cache(maxsize=10_000)
+def _began(file: Path, changed_ns: int, _size: int) -> str:
+    with open(file, "rb", opener=only_files) as opened:
+        head = _CREATED.search(opened.read(_HEAD))
+    if head:
+        return head[1].decode()
+    return datetime.fromtimestamp(max(0, min(changed_ns / 1e9, _YEAR_9999_S)), UTC).isoformat()
 
 
 def created_at(data: bytes, label: str) -> str:

@@ -124,10 +124,19 @@ def lasting(trial: Trial) -> int:
     return saved - (saved == trial.iteration)
 
 
+def lasting_results(trial: Trial) -> list[dict[str, Any]]:
+    """Return the results of a trial that do not come again, in order: see `lasting`."""
+    if not trial.iteration:
+        return []
+    most = lasting(trial)
+    return [metrics for metrics in trial.results if metrics[ITERATION] <= most]
+
+
 def _finite(value: Any) -> float | None:
-    if type(value) is float:  # first, because nearly all are
+    kind = type(value)
+    if kind is float:  # first, because nearly all are
         return value if math.isfinite(value) else None
-    if not isinstance(value, (int, float)) or isinstance(value, bool):
+    if kind is not int and (not isinstance(value, (int, float)) or isinstance(value, bool)):
         return None
     try:
         return float(value) if math.isfinite(value) else None

@@ -6,7 +6,7 @@ import math
 from array import array
 from bisect import insort
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from nbckpt.trials.model.decision import Decision
 from nbckpt.trials.model.metrics import ITERATION
 from nbckpt.trials.model.trial import Trial
 from nbckpt.trials.model.view import ExperimentView
-from nbckpt.trials.schedulers.base import Scheduler, lasting
+from nbckpt.trials.schedulers.base import Scheduler, lasting_results
 
 _MOST_SKIPPED = 100
 """How many steps between two reports get the average of the earlier one. A report can claim any time."""
@@ -74,10 +74,7 @@ class MedianStopping(Scheduler):
         """See `Scheduler.setup`. The journals tell all earlier reports that do not come again."""
         self._courses, self._averages = {}, defaultdict(_floats)
         for trial in experiment.trials:
-            most = lasting(trial)
-            for metrics in trial.results:
-                if metrics[ITERATION] <= most:
-                    self._take_in(trial.id, metrics, _append)
+            self._take_in(trial.id, lasting_results(trial), _append)
         for step, averages in self._averages.items():  # once: to insert each takes longer
             self._averages[step] = array("d", sorted(averages))
 
@@ -86,7 +83,7 @@ class MedianStopping(Scheduler):
         done = self.trained(trial.metrics)
         others = self._averages.get(int(done // self.every), ())
         number, middle = len(others), _median(others) if others else math.inf  # before it is among them
-        if not self._take_in(trial.id, trial.metrics):
+        if not self._take_in(trial.id, (trial.metrics,)):
             return None
         if done < self.grace_period or number < self.min_samples:
             return None
@@ -99,20 +96,21 @@ class MedianStopping(Scheduler):
             f"the median of {number} other trials at {self.time_attr} {done:g}",
         )
 
-    def _take_in(self, trial: str, metrics: Mapping[str, Any], put: _Put = insort) -> bool:
-        """Take in a report, and *put* the average. Return False if the trial has reached its step before."""
-        course = self._courses.get(trial)
-        if course is None:
-            course = self._courses[trial] = _Course()
-        step = int(self.trained(metrics) // self.every)
-        if step <= course.step:
-            return False
-        for skipped in range(max(course.step + 1, step - _MOST_SKIPPED), step) if course.step >= 0 else ():
-            put(self._averages[skipped], course.average)
-        course.take_in(self.badness(self.value(metrics)))
-        put(self._averages[step], course.average)
-        course.step = step
-        return True
+    def _take_in(self, trial: str, results: Iterable[Mapping[str, Any]], put: _Put = insort) -> bool:
+        """Take in reports, and *put* the averages. Return False if the trial has reached all steps before."""
+        course = self._courses.setdefault(trial, _Course())
+        former = last = course.step
+        for metrics in results:
+            step = int(self.trained(metrics) // self.every)
+            if step <= last:
+                continue
+            if step > last + 1 and last >= 0:
+                for skipped in range(max(last + 1, step - _MOST_SKIPPED), step):
+                    put(self._averages[skipped], course.average)
+            put(self._averages[step], course.take_in(self.badness(self.value(metrics))))
+            last = step
+        course.step = last
+        return last > former
 
     def _shown(self, badness: float) -> str:
         return "not a finite number" if badness == math.inf else f"{self.badness(badness):g}"
@@ -127,23 +125,24 @@ class _Course:
         best: Its best value.
         total: The sum of its values.
         count: How many there were. Values that are not finite numbers are left out.
+        average: Their average so far; infinite if there was none.
     """
 
     step: int = -1
     best: float = math.inf
     total: float = 0.0
     count: int = 0
+    average: float = math.inf
 
-    def take_in(self, badness: float) -> None:
+    def take_in(self, badness: float) -> float:
+        """Take in a value. Return the average so far."""
         if badness < math.inf:
-            self.best = min(self.best, badness)
+            if badness < self.best:
+                self.best = badness
             self.total += badness
             self.count += 1
-
-    @property
-    def average(self) -> float:
-        """The average so far; infinite if there was no number."""
-        return self.total / self.count if self.count else math.inf
+            self.average = self.total / self.count
+        return self.average
 
 
 def _floats() -> array[float]:

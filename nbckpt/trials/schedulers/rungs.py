@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, insort
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 
 _Entry = tuple[float, int, str]
 """A trial at a rung: how bad it was, its number, its name. Of equal ones the older is better."""
+
+_MOST_RUNGS = 1024
+"""Rungs are at powers of 2 or more, and a step is a float."""
 
 
 class Rung:
@@ -69,6 +72,18 @@ class Rung:
             if entry[0] == math.inf or self.rank(entry[2]) > self.places:
                 return
             yield entry[2]
+
+
+def without_gaps(rungs: Mapping[int, float | None]) -> dict[int, float | None]:
+    """Return the values at all rungs. One report may reach several, and only the highest is recorded.
+
+    Rungs that no pruner of Optuna can reach are left out: the journal is of another scheduler, or hostile.
+    """
+    whole: dict[int, float | None] = {}
+    for rung in sorted(rungs):
+        if rung < _MOST_RUNGS:
+            whole |= dict.fromkeys(range(len(whole), rung + 1), rungs[rung])
+    return whole
 
 
 def number_of(trial: str) -> int:

@@ -6,7 +6,6 @@ and restored between any two reports.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import logging
 import os
@@ -278,6 +277,8 @@ def _call(function: Function, style: Style, config: dict[str, Any], reporter: St
     if isinstance(returned, AsyncGeneratorType):
         returned = _report_each(returned, reporter)
     if inspect.iscoroutine(returned):
+        import asyncio  # here, since the process of a trial starts sooner without it
+
         returned = asyncio.run(returned)
     if isinstance(returned, GeneratorType):
         try:

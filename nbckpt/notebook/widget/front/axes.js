@@ -36,12 +36,11 @@ function valuesAxis(distinct, numeric, format) {
   const order = numeric ? distinct.sort((a, b) => Number(a) - Number(b)) : distinct;
   const at = (/** @type {number} */ index) => (index + 0.5) / Math.max(1, order.length);
   const places = new Map(order.map((value, index) => [value, at(index)]));
-  const written = format.numbers(order.map(Number), 3);
   return {
     kind: "values",
     log: false,
     place: (value) => places.get(String(value)) ?? NaN,
-    ticks: order.map((value, index) => ({ at: at(index), text: numeric ? written(Number(value)) : value })),
+    ticks: order.map((value, index) => ({ at: at(index), text: numeric ? format.setting(Number(value)) : value })),
     brush(from, to) {
       const chosen = order.filter((_, index) => at(index) >= Math.min(from, to) && at(index) <= Math.max(from, to));
       return chosen.length ? { values: chosen } : null;
@@ -92,17 +91,20 @@ export function moved(axis, brush, up, topOnly) {
 /** A number of which differences are finite. @param {number} number */
 const bounded = (number) => Math.max(-LARGEST, Math.min(LARGEST, number));
 
-/** @param {number} low @param {number} high powers of ten between two logarithms */
+/** Powers of ten between two logarithms; if there are fewer than three, their double and fivefold too. @param {number} low @param {number} high */
 function powers(low, high) {
-  const first = Math.ceil(low - 1e-9);
-  const all = Array.from({ length: Math.max(0, Math.floor(high + 1e-9) - first + 1) }, (_, index) => 10 ** (first + index));
+  const first = Math.floor(low);
+  const every = (/** @type {number[]} */ parts) => Array.from({ length: Math.ceil(high) - first + 1 }, (_, index) => parts.map((part) => part * 10 ** (first + index)))
+    .flat().filter((value) => Math.log10(value) >= low - 1e-9 && Math.log10(value) <= high + 1e-9);
+  const tens = every([1]);
+  const all = tens.length < 3 ? every([1, 2, 5]) : tens;
   return all.length ? all : [10 ** low, 10 ** high];
 }
 
-/** @param {number} low @param {number} high three or four round numbers between two */
+/** @param {number} low @param {number} high two to six round numbers between two */
 function round(low, high) {
   if (low === high) return [low];
-  const rough = (high - low) / 3;
+  const rough = (high - low) / 5;
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = power * ([1, 2, 5].find((each) => each * power >= rough) ?? 10);
   const first = Math.ceil(low / step - 1e-9);

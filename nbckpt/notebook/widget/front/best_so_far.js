@@ -58,7 +58,7 @@ export function picture(frame, beside) {
       dots, steps, goesOn: true,
       axes: /** @type {[import("./axes.js").Axis, import("./axes.js").Axis]} */ ([
         axes.axis(dots.map(({ x }) => x), logic, format, { scale: true, counts: true }), axes.axis(dots.map(({ y }) => y), logic, format, { scale: true })]),
-      titles: /** @type {[import("./dots.js").Title, import("./dots.js").Title]} */ ([{ text: "trial", of: (row) => places.get(row) ?? row.n }, { text: beside.known.metric, of: value }]),
+      titles: [{ text: "trial", of: (/** @type {import("./rows.js").Trial} */ row) => places.get(row) ?? row.n }, { text: beside.known.metric, of: value }],
       text: `${verdict(dots, steps[steps.length - 1], format)}${failed ? ` ${format.whole(failed)} failed ${failed === 1 ? "is" : "are"} left out.` : ""}`,
     };
   }

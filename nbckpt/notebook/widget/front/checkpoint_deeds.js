@@ -92,7 +92,7 @@ export function deeds(frame, { known, side, grid, undo, focus }) {
     return [
       { text: size ? `${row.label}: ${size} of ${format.count(number, "variable")}` : row.label },
       { label: many ? `Restore ${size ? "" : "all "}${format.count(many, "variable")}…` : "Restore…", icon: "restore", primary: true, run: () => void restore(), kernel: true, why, id: "restore" },
-      { label: "Show differences", icon: "compare", run: () => void side.compare([]), kernel: true, why: row.trouble ? "It is damaged." : "", title: "Compare it with the live variables", id: "differences" },
+      { label: "Show differences", icon: "compare", run: () => void side.compare([side.ref]), kernel: true, why: row.trouble ? "It is damaged." : "", title: "Compare it with the live variables", id: "differences" },
       ...apart(1, true),
     ];
   }

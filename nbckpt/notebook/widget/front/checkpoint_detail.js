@@ -150,9 +150,10 @@ const SIGNS = { changed: "≠", added: "+", removed: "−" };
 
 /**
  * Draw a comparison.
- * @param {Frame} frame @param {Message} data @param {string} from @param {string} to @param {(() => void) | null} back
+ * @param {Frame} frame @param {Message} data @param {string} from @param {string} to
+ * @param {{ back: (() => void) | null, against?: HTMLElement }} head `against`: chooses what it is compared with
  */
-export function comparison(frame, data, from, to, back) {
+export function comparison(frame, data, from, to, { back, against }) {
   const { dom, format } = frame;
   const rows = data.rows ?? [];
   const same = data.same ? `${format.count(data.same, "variable is", "variables are")} the same.` : "";
@@ -166,7 +167,7 @@ export function comparison(frame, data, from, to, back) {
     "div",
     { class: "nb-card" },
     dom.make("div", { class: "nb-heading" }, back ? dom.button({ label: "Back", icon: "left", run: back, id: "back" }) : null,
-      dom.make("strong", { text: `${from} → ${to}` }), dom.make("span", { text: rows.length ? format.count(rows.length, "difference") : "No difference." })),
+      dom.make("strong", { text: `${from} → ${to}` }), dom.make("span", { text: rows.length ? format.count(rows.length, "difference") : "No difference." }), against),
     data.busy ? banner(frame, "waiting", "Waits for the running cell.") : null,
     rows.length ? dom.make("table", { class: "nb-values" }, dom.make("tbody", {}, ...rows.map(row))) : null,
     ...[same, data.is_part ? `${from} holds a part of all variables. Only this part is compared.` : "", unread]

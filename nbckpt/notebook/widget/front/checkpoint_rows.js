@@ -9,6 +9,8 @@
 
 /** More versions of one name than these are folded. */
 const MOST = 3;
+/** As many versions of a name, and as many others, are offered for a comparison. */
+const MOST_RIVALS = 20;
 
 /** @param {string} written a time as manifests have it @returns {number} seconds since 1970, or 0 */
 export const seconds = (written) => (Date.parse(written) || 0) / 1000;
@@ -50,6 +52,20 @@ export function fold(rows, open) {
     }
   }
   return lines;
+}
+
+/**
+ * What a checkpoint may be compared with: other versions of its name, and the newest of each other name. Damaged ones are left out.
+ * @param {Checkpoint[]} rows @param {string} ref
+ */
+export function rivals(rows, ref) {
+  const sound = rows.filter((row) => row.ref !== ref && !row.trouble).sort((a, b) => seconds(b.saved_at) - seconds(a.saved_at));
+  const named = (/** @type {Checkpoint} */ row) => family(row) || row.ref;
+  const base = rows.find((row) => row.ref === ref);
+  const own = base ? named(base) : ""; // it may just have been deleted
+  const names = new Set([own]);
+  const others = sound.filter((row) => !names.has(named(row)) && names.add(named(row)));
+  return [...sound.filter((row) => named(row) === own).slice(0, MOST_RIVALS), ...others.slice(0, MOST_RIVALS)];
 }
 
 /** @param {Checkpoint} row @param {boolean} inside @returns {Line} */

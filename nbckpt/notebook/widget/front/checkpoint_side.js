@@ -20,7 +20,7 @@ export function side(frame, pane) {
   /** @type {Map<string, Message>} */
   const details = new Map();
   let shown = nothing();
-  /** @type {{ ids: string[], data: Message } | null} */
+  /** @type {{ base: string, ids: string[], data: Message } | null} */
   let compared = null;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let timer;
@@ -69,8 +69,12 @@ export function side(frame, pane) {
     draw();
   }
 
+  let drawn = /** @type {[unknown, string]} */ ([null, ""]);
   function draw() {
-    if (compared) return dom.fill(element, comparison(compared));
+    const before = drawn;
+    drawn = [compared, frame.width];
+    // A comparison is drawn once, so that its open folds and its menu stay open.
+    if (compared) return before[0] === compared && before[1] === frame.width ? undefined : dom.fill(element, comparison(compared));
     const data = details.get(shown.ref);
     if (!data) return dom.fill(element, shown.ref ? dom.make("p", { class: "nb-facts", text: frame.why() || "Opening…" }) : null);
     const scroll = element.scrollTop;
@@ -79,10 +83,20 @@ export function side(frame, pane) {
     element.scrollTop = scroll;
   }
 
-  /** @param {{ ids: string[], data: Message }} two */
-  function comparison({ ids, data }) {
+  /** @param {NonNullable<typeof compared>} two */
+  function comparison({ base, ids, data }) {
     const back = frame.width === "narrow" ? () => pane.cover(false) : () => void close();
-    return detail.comparison(frame, data, labelOf(ids[0]), ids[1] ? labelOf(ids[1]) : "now", back);
+    return detail.comparison(frame, data, labelOf(ids[0]), ids[1] ? labelOf(ids[1]) : "now", { back, against: against(base, ids) });
+  }
+
+  /** The choice of what a checkpoint is compared with: what is live, or another one. @param {string} base @param {string[]} ids */
+  function against(base, ids) {
+    const other = ids.find((id) => id !== base) ?? "";
+    const others = parts.checkpoint_rows.rivals([...pane.known.values()], base).map(({ ref }) => ref);
+    const listed = other && !others.includes(other) ? [other, ...others] : others;
+    const choices = [{ value: "", text: "what is live now" }, ...listed.map((value) => ({ value, text: labelOf(value) }))];
+    return dom.make("label", {}, "Against ", dom.select(`Compare ${labelOf(base)} against`, choices, other, (ref) =>
+      void compare(ref ? [base, ref] : [base]).then(() => /** @type {HTMLElement | null} */ (element.querySelector("select"))?.focus())));
   }
 
   /** Close the comparison, and tell whether there was one. */
@@ -93,13 +107,13 @@ export function side(frame, pane) {
     return true;
   }
 
-  /** Compare two checkpoints, or the one that is shown with the live variables. @param {string[]} picked */
+  /** Compare two checkpoints, or one with the live variables. @param {string[]} picked the first is the one to compare */
   async function compare(picked) {
+    const [base] = picked;
     const ids = [...picked].sort((a, b) => ((pane.known.get(a)?.saved_at ?? "") < (pane.known.get(b)?.saved_at ?? "") ? -1 : 1));
-    const wanted = ids.length === 2 ? ids : [shown.ref];
-    const answer = await frame.ask("compare", wanted);
+    const answer = await frame.ask("compare", ids);
     if (!answer?.data?.refs && !answer?.data?.busy) return frame.say(answer?.text ?? "They cannot be compared.", "error");
-    compared = { ids: wanted, data: answer.data };
+    compared = { base, ids, data: answer.data };
     draw();
     pane.cover(true);
     if (answer.data.busy) setTimeout(() => compared?.data.busy && void compare(picked), AGAIN_MS);

@@ -165,7 +165,7 @@ export function pane(frame) {
   function pressed(key) {
     const ids = deeds.picked();
     if (key === "find") return find.focus(), true;
-    if (key === "compare" && (ids.length === 2 || side.ref)) return void side.compare(ids), true;
+    if (key === "compare" && (ids.length === 2 || side.ref)) return void side.compare(ids.length === 2 ? ids : [side.ref]), true;
     if (key === "delete" && (side.ref || ids.length)) return void deeds.remove(), true;
     if (key === "checkpoint") return saving.focus(), true;
     return key === "escape" && escape();

@@ -74,7 +74,7 @@ function column(frame, view, id) {
   const base = { id, title: named, sortable: true, hint: head ? `${named}. ${frame.parts.head_brushes.HINT}` : named, head };
   const cells = fills(frame, view);
   if (id === "id") return { ...base, width: 124, fill: cells.name };
-  if (id === "status") return { ...base, width: 80, fill: cells.status };
+  if (id === "status") return { ...base, width: 96, fill: cells.status };
   if (id === "note" || id === "error") return { ...base, width: 180, grow: 1, fill: (cell, row) => cells.text(cell, row[id]) };
   if (id === "seconds") return { ...base, width: 76, end: true, fill: (cell, row) => cells.text(cell, row.seconds == null ? "" : frame.format.duration(row.seconds)) };
   if (id === "started") return { ...base, width: 104, fill: (cell, row) => row.started && cell.append(frame.age(row.started)) };
@@ -128,9 +128,7 @@ export function fills(frame, view) {
   /** @param {Trial} row */
   const swatch = (row) => {
     const slot = view.slots.get(row.id);
-    if (slot === undefined) return null;
-    const line = dom.draw("path", { d: "M0 4H24", "stroke-dasharray": frame.parts.ink.DASHES[slot].join(" ") || null });
-    return dom.draw("svg", { class: "nb-swatch", viewBox: "0 0 24 8", style: `color: var(--nb-line-${slot + 1})`, "aria-hidden": "true" }, line);
+    return slot === undefined ? null : frame.parts.legend.swatch(frame, slot);
   };
   /** @param {HTMLElement} cell @param {Trial} row */
   const name = (cell, row) => {

@@ -1,11 +1,13 @@
 /**
- * Two to six trials side by side: the settings that differ, their metrics with the difference to the first, images by step.
+ * Two to six trials side by side: the settings that differ, their metrics with the difference to the first, their curves, images by
+ * step. What is the same in all is folded.
  *
  * @typedef {import("./rows.js").Trial} Trial
  * @typedef {{ name: string, values: import("./rows.js").Value[], differs: boolean }} Row
  */
 
 const MOST = 6;
+const CHART = { width: 420, height: 170 };
 
 /**
  * The settings of trials, those that differ first. Pure.
@@ -36,7 +38,13 @@ export function difference(value, first, format) {
  */
 export function picture(frame, beside) {
   const { dom, format, parts } = frame;
-  const table = dom.make("div", { class: "nb-page nb-compare", tabindex: 0, role: "group", "aria-label": "Comparison" });
+  const values = dom.make("div", {});
+  const summary = dom.make("summary", {});
+  const folded = dom.make("p", { class: "nb-quiet-text" });
+  const fold = dom.make("details", { class: "nb-fold", hidden: true }, summary, folded);
+  const curves = dom.make("div", { class: "nb-compare-curves" });
+  const table = dom.make("div", { class: "nb-page nb-compare", tabindex: 0, role: "group", "aria-label": "Comparison" }, values, fold, curves);
+  const numbers = parts.numbers.numbers(frame, "Curves of these trials", draw);
   const images = dom.make("div", {});
   const element = dom.make("div", { class: "nb-picture" }, table, images);
   /** @type {string[]} */
@@ -54,17 +62,39 @@ export function picture(frame, beside) {
     const shown = trials();
     if (shown.length < 2) {
       asked = "";
-      images.replaceChildren();
-      return dom.fill(table, dom.make("p", { class: "nb-quiet-text", text: "Select two to six trials to compare them." }));
+      for (const each of [images, curves]) each.replaceChildren();
+      fold.hidden = true;
+      return dom.fill(values, dom.make("p", { class: "nb-quiet-text", text: "Select two to six trials to compare them." }));
     }
     const { differ, same } = differences(shown, beside.known.settings);
     const head = dom.make("tr", {}, dom.make("th", { scope: "col" }, dom.make("span", { class: "nb-unseen", text: "Name" })), ...shown.map(title));
     const body = [...differ.map((row) => line(row, settingText(row))), ...beside.known.metrics.map((name) => metric(name, shown)), line({ name: "time", values: [], differs: true }, shown.map((trial) => (trial.seconds == null ? "" : format.duration(trial.seconds))))];
-    const all = { ...beside.known.same, ...Object.fromEntries(same.map((row) => [row.name, row.values[0]])) };
-    dom.fill(table,
-      dom.make("table", {}, dom.make("thead", {}, head), dom.make("tbody", {}, ...body)),
-      Object.keys(all).length > 0 && dom.make("p", { class: "nb-quiet-text", text: `Same in all: ${Object.entries(all).map(([name, value]) => `${name} ${value}`).join(", ")}` }));
+    dom.fill(values, dom.make("table", {}, dom.make("thead", {}, head), dom.make("tbody", {}, ...body)));
+    drawSame({ ...beside.known.same, ...Object.fromEntries(same.map((row) => [row.name, row.values[0]])) });
+    drawCurves(shown);
     void drawImages(shown.map((trial) => trial.id));
+  }
+
+  /** What is the same in all, folded, with a count. @param {Record<string, unknown>} all */
+  function drawSame(all) {
+    const names = Object.keys(all);
+    fold.hidden = !names.length;
+    summary.textContent = `Same in all: ${format.count(names.length, "setting")}`;
+    folded.textContent = names.map((name) => `${name} ${all[name]}`).join(", ");
+  }
+
+  let drawn = "";
+  /** Their curves of the metric, as far as they are here already. @param {Trial[]} shown */
+  function drawCurves(shown) {
+    const { lines: known, metric: name, version } = beside.known;
+    const slots = parts.series.assign(new Map(beside.slots), shown.map(({ id }) => id));
+    const lines = shown.map(({ id, status }) => ({ id, slot: slots.get(id) ?? 0, failed: status === "failed", x: known.get(id)?.x ?? [], y: known.get(id)?.y ?? [] })).filter(({ x }) => x.length);
+    const mark = JSON.stringify([name, version, numbers.isOn(), lines.map(({ id, slot }) => [id, slot])]);
+    if (mark === drawn && curves.childElementCount) return;
+    drawn = mark;
+    if (numbers.isOn()) numbers.lines("Trial", [lines.map(({ id, x, y }) => ({ name: id, x, y }))], (x) => `step ${Math.round(x)}`);
+    const picture = () => dom.make("figure", {}, dom.make("figcaption", { class: "nb-compare-names" }, `${name} by step`, ...lines.map(({ id, slot }) => dom.make("span", {}, parts.legend.swatch(frame, slot), id))), parts.small_chart.chart(frame, name, lines, CHART));
+    dom.refill(curves, ...(lines.length ? [numbers.isOn() ? numbers.element : picture(), numbers.button()] : []));
   }
 
   /** @param {Trial} trial */

@@ -1,30 +1,40 @@
 /**
- * Trials as dots over two axes: the drawing of Best so far, of the Pareto front, and of each setting.
+ * Trials as dots over two axes: the drawing of Best so far, of the Pareto front, of each setting, and of two settings.
  *
  * @typedef {import("./rows.js").Trial} Trial
  * @typedef {import("./axes.js").Axis} Axis
  * @typedef {{ left: number, top: number, width: number, height: number }} Box
  * @typedef {{ row: Trial, x: number, y: number }} Dot its two values
- * @typedef {{ text: string, of: (row: Trial) => number }} Title a name of an axis, and the value of a trial on it
+ * @typedef {{ text: string, of: (row: Trial) => import("./rows.js").Value }} Title a name of an axis, and the value of a trial on it
  * @typedef {object} Shape what is drawn
  * @property {Dot[]} dots
  * @property {[Axis, Axis]} axes
- * @property {[Title, Title]} titles
+ * @property {Title[]} titles of both axes, then those of further values
  * @property {Dot[]} steps where the line turns, and whose names are written
  * @property {boolean} [goesOn] the line goes on to the last dot
+ * @property {Dot[]} [listed] what the table has, if that is more than the steps
+ * @property {(row: Trial) => string} [colour]
+ * @property {(row: Trial) => number} [radius]
+ * @property {[string, string]} [scale] what the ends of the colours stand for
+ * @property {boolean} [fans] dots of one place stand around it
  * @property {string} text what the picture says, as sentences
  */
 
 const [LEFT, RIGHT, TOP, BOTTOM] = [52, 34, 24, 38];
 const MOST_DOTS = 600;
+/** How wide a digit of a tick is, about. */
+const DIGIT = 6;
 const MOST_NAMES = 12;
 const REACH = 24;
+/** How far dots of one place stand apart, and by which angle each is turned from the one before. */
+const [FAN, TURN] = [6, 2.4];
 
 /** Grid lines and their numbers. @param {typeof import("./dom.js")} dom @param {Axis} across @param {Axis} upwards @param {Box} box */
 export function ground(dom, across, upwards, box) {
-  const crowded = across.ticks.length > 6;
-  const columns = across.ticks.filter((_, index) => !crowded || index % 2 === 0).map(({ at, text }) =>
-    dom.draw("text", { x: box.left + at * box.width, y: box.top + box.height + 16, "text-anchor": "middle", class: "nb-tick", text: text.length > 9 ? `${text.slice(0, 8)}…` : text }));
+  const texts = across.ticks.map(({ text }) => (text.length > 9 ? `${text.slice(0, 8)}…` : text));
+  const every = Math.ceil((texts.length * (DIGIT * Math.max(...texts.map(({ length }) => length)) + 4)) / box.width);
+  const columns = across.ticks.flatMap(({ at }, index) => (index % every ? [] :
+    dom.draw("text", { x: box.left + at * box.width, y: box.top + box.height + 16, "text-anchor": "middle", class: "nb-tick", text: texts[index] })));
   const lines = upwards.ticks.flatMap(({ at, text }) => {
     const y = box.top + (1 - at) * box.height;
     return [dom.draw("line", { x1: box.left, x2: box.left + box.width, y1: y, y2: y, class: "nb-grid-line" }), dom.draw("text", { x: box.left - 4, y: y + 3.5, "text-anchor": "end", class: "nb-tick", text })];
@@ -33,15 +43,20 @@ export function ground(dom, across, upwards, box) {
 }
 
 /**
- * One trial. What the filter leaves out is pale, the best one has a ring.
+ * One trial. What the filter leaves out is pale, the best one has a ring around it. With a colour of a scale, that of its line is its rim.
  * @param {typeof import("./dom.js")} dom @param {import("./pictures.js").Beside} beside @param {Trial} row @param {{ x: number, y: number }} at
- * @param {{ seen: Set<string>, title: string }} about
+ * @param {{ seen: Set<string>, title: string, colour?: string, radius?: number }} about
  */
-export function dot(dom, { slots, best }, row, { x, y }, { seen, title }) {
+export function dot(dom, { slots, best }, row, { x, y }, { seen, title, colour, radius }) {
   const slot = slots.get(row.id);
   const isBest = row.id === best()?.id;
-  const colour = !seen.has(row.id) ? "fill: var(--nb-pale)" : slot === undefined ? "" : `fill: var(--nb-line-${slot + 1})`;
-  return dom.draw("circle", { cx: x.toFixed(1), cy: y.toFixed(1), r: isBest ? 5 : slot === undefined ? 2.8 : 3.8, class: isBest ? "nb-dot nb-dot-best" : "nb-dot", style: colour, "data-id": row.id }, dom.draw("title", { text: title }));
+  const own = slot === undefined ? undefined : `var(--nb-line-${slot + 1})`;
+  const fill = seen.has(row.id) ? (colour ?? own) : "var(--nb-pale)";
+  const [cx, cy, r] = [x.toFixed(1), y.toFixed(1), radius ?? (isBest ? 5 : own ? 3.8 : 2.8)];
+  const made = dom.draw("circle", {
+    cx, cy, r, class: "nb-dot", style: fill ? `fill: ${fill}` : "", stroke: colour && own ? own : null, "stroke-width": colour && own ? 1.8 : null, "data-id": row.id,
+  }, dom.draw("title", { text: title }));
+  return isBest ? dom.draw("g", {}, made, dom.draw("circle", { cx, cy, r: r + 3.5, class: "nb-ring" })) : made;
 }
 
 /**
@@ -65,6 +80,31 @@ export function apart(places) {
 }
 
 /**
+ * Spots of one place, moved around it, so that each is seen. Pure.
+ * @template {{ left: number, top: number }} P
+ * @param {P[]} spots @returns {P[]}
+ */
+export function fanned(spots) {
+  /** @type {Map<string, number>} */
+  const counts = new Map();
+  return spots.map((spot) => {
+    const place = `${Math.round(spot.left / 2)} ${Math.round(spot.top / 2)}`;
+    const at = counts.get(place) ?? 0;
+    counts.set(place, at + 1);
+    return { ...spot, left: spot.left + FAN * Math.sqrt(at) * Math.cos(TURN * at), top: spot.top + FAN * Math.sqrt(at) * Math.sin(TURN * at) };
+  });
+}
+
+/**
+ * The choice of both axes. A name that stands on the other axis changes places with it.
+ * @param {typeof import("./dom.js")} dom @param {HTMLElement} tools @param {string[]} names @param {[string, string]} pair
+ * @param {(pair: [string, string]) => void} choose
+ */
+export function axisChoices(dom, tools, names, [x, y], choose) {
+  dom.refill(tools, dom.select("Across", names, x, (name) => choose([name, name === y ? x : y])), dom.select("Up", names, y, (name) => choose([name === x ? y : x, name])));
+}
+
+/**
  * The dots that are drawn: those of the line, the coloured ones, then those in sight, as many as can be told apart. Pure.
  * @param {Dot[]} all @param {Set<Dot>} steps @param {Map<string, number>} slots @param {Set<string>} seen
  */
@@ -81,12 +121,13 @@ export function chosen(all, steps, slots, seen) {
 export function dots(frame, beside, label, shape) {
   const { dom, format, parts } = frame;
   const root = dom.make("div", { class: "nb-dots", tabindex: 0, role: "group", "aria-label": `${label}. Left and right go to the next dot, Enter selects its trial.` });
-  const table = dom.make("div", { class: "nb-page nb-plot-table", tabindex: 0, role: "group", "aria-label": `${label} as a table` });
+  const table = parts.numbers.numbers(frame, label, draw);
   const tip = dom.make("div", { class: "nb-tip", role: "status" });
   const said = dom.make("span", { class: "nb-quiet-text" });
+  const scale = dom.make("span", {});
   const toggle = dom.make("span", {});
-  const element = dom.make("div", { class: "nb-curves" }, root, dom.make("div", { class: "nb-plot-foot" }, said, toggle));
-  let [isTable, drawn, lit] = [false, "", ""];
+  const element = dom.make("div", { class: "nb-curves" }, root, dom.make("div", { class: "nb-plot-foot" }, scale, said, toggle));
+  let [drawn, lit] = ["", ""];
   /** What is drawn, from left to right. @type {(Dot & { left: number, top: number })[]} */
   let spots = [];
   /** @type {Shape | null} */
@@ -95,28 +136,30 @@ export function dots(frame, beside, label, shape) {
   function draw() {
     const seen = new Set(beside.visible().map((row) => row.id));
     const next = shape();
-    const made = typeof next === "string" ? next : [next.dots.map(({ row, x, y }) => [row.id, x, y, seen.has(row.id)]), next.titles.map(({ text }) => text), next.text];
-    const mark = JSON.stringify([made, isTable, beside.best()?.id, [...beside.slots], root.clientWidth, root.clientHeight]);
+    const made = typeof next === "string" ? next : [next.dots.map(({ row, x, y }) => [row.id, x, y, seen.has(row.id)]), next.titles.map(({ text }) => text), next.text, next.scale, next.radius && next.dots.map(({ row }) => next.radius?.(row))];
+    const mark = JSON.stringify([made, table.isOn(), beside.best()?.id, [...beside.slots], root.clientWidth, root.clientHeight]);
     if (mark === drawn) return;
     drawn = mark;
     now = typeof next === "string" ? null : next;
-    element.firstChild?.replaceWith(isTable && now ? table : root);
-    dom.refill(toggle, now && dom.button({ label: isTable ? "Show as picture" : "Show as table", quiet: true, id: "dots-table", run: () => { isTable = !isTable; draw(); } }));
+    table.show(element, root, Boolean(now));
+    dom.refill(toggle, now && table.button());
     const more = now ? now.dots.length - MOST_DOTS : 0;
     said.textContent = `${now?.text ?? ""}${more > 0 ? ` ${format.whole(more)} more are not drawn.` : ""}`;
+    dom.refill(scale, now?.scale && parts.shades.legend(dom, ...now.scale, ""));
     spots = [];
     if (!now) return root.replaceChildren(dom.make("p", { class: "nb-empty nb-quiet-text", text: String(next) }));
-    if (isTable) return drawTable(now);
+    if (table.isOn()) return table.trials((now.listed ?? now.steps).map(({ row }) => row), [...now.titles, { text: "Settings", of: settings }]);
     root.replaceChildren(drawing(now, seen), tip);
     hover(lit);
   }
 
   /** @param {Shape} shape @param {Set<string>} seen */
-  function drawing({ dots: all, axes: [x, y], titles, steps, goesOn }, seen) {
+  function drawing({ dots: all, axes: [x, y], titles, steps, goesOn, fans, colour, radius }, seen) {
     const [width, height] = [Math.max(260, root.clientWidth), Math.max(160, root.clientHeight)];
     const box = { left: LEFT, top: TOP, width: width - LEFT - RIGHT, height: height - TOP - BOTTOM };
     const placed = (/** @type {Dot} */ each) => ({ ...each, left: box.left + x.place(each.x) * box.width, top: box.top + (1 - y.place(each.y)) * box.height });
-    spots = chosen(all, new Set(steps), beside.slots, seen).map(placed).sort((a, b) => a.left - b.left);
+    const some = chosen(all, new Set(steps), beside.slots, seen).map(placed);
+    spots = (fans ? fanned(some) : some).sort((a, b) => a.left - b.left);
     const turns = steps.map(placed).map(({ row, left, top }) => ({ row, x: left, y: top }));
     const end = goesOn && spots.length ? spots[spots.length - 1].left : undefined;
     const later = (/** @type {Dot} */ { row }) => Number(seen.has(row.id)) + Number(beside.slots.has(row.id));
@@ -125,23 +168,16 @@ export function dots(frame, beside, label, shape) {
       dom.draw("text", { x: box.left, y: 14, class: "nb-axis-title", text: titles[1].text }),
       dom.draw("text", { x: box.left + box.width, y: height - 6, "text-anchor": "end", class: "nb-axis-title", text: titles[0].text }),
       dom.draw("path", { d: stairs(turns, end), class: "nb-stairs" }),
-      ...[...spots].sort((a, b) => later(a) - later(b)).map((each) => dot(dom, beside, each.row, { x: each.left, y: each.top }, { seen, title: about(each.row) })),
+      ...[...spots].sort((a, b) => later(a) - later(b)).map((each) => dot(dom, beside, each.row, { x: each.left, y: each.top }, { seen, title: about(each.row), colour: colour?.(each.row), radius: radius?.(each.row) })),
       ...apart(turns).slice(-MOST_NAMES).map(({ row, x: left, y: top }) => dom.draw("text", { x: left + 6, y: top - 6, class: "nb-dot-name", text: row.id })));
   }
 
   /** @param {Trial} row */
   function about(row) {
     const values = (now?.titles ?? []).map(({ text, of }) => `${text} ${format.number(of(row))}`).join("  ");
-    return `${row.id}  ${values}  ·  ${parts.heading.settingsText(row, beside.known.settings, format)}`;
+    return `${row.id}  ${values}  ·  ${settings(row)}`;
   }
-
-  /** @param {Shape} shape */
-  function drawTable({ steps, titles }) {
-    const head = ["Trial", ...titles.map(({ text }) => text), "Settings"].map((text) => dom.make("th", { scope: "col", text }));
-    const written = titles.map(({ of }) => format.numbers(steps.map(({ row }) => of(row))));
-    const line = (/** @type {Dot} */ { row }) => dom.make("tr", {}, dom.make("th", { scope: "row", text: row.id }), ...titles.map(({ of }, at) => dom.make("td", { text: written[at](of(row)) })), dom.make("td", { text: parts.heading.settingsText(row, beside.known.settings, format) }));
-    table.replaceChildren(dom.make("table", {}, dom.make("thead", {}, dom.make("tr", {}, ...head)), dom.make("tbody", {}, ...steps.map(line))));
-  }
+  const settings = (/** @type {Trial} */ row) => parts.heading.settingsText(row, beside.known.settings, format);
 
   /** Say at its dot what is known of the trial that is lit. */
   function tell() {

@@ -180,16 +180,17 @@ export function frame({ model, signal, parts: modules, load, panes: names, small
   function pressed(event) {
     const target = /** @type {Element} */ (event.target);
     if (!root.contains(target)) return;
-    const handled = hear(target, event);
+    const handled = keys.acted(event, isField(target), target.matches("textarea, [contenteditable]")) || hear(target, event);
     if (handled) event.preventDefault();
     if (!keys.leaves(event, handled)) event.stopPropagation();
   }
 
+  const isField = (/** @type {Element} */ target) => target.matches("input:not([type=checkbox], [type=range]), select, textarea, [contenteditable]");
+
   /** @param {Element} target @param {KeyboardEvent} event */
   function hear(target, event) {
     for (let at = /** @type {Element | null} */ (target); at && at !== root; at = at.parentElement) if (handlers.get(at)?.(event)) return true;
-    const field = target.matches("input:not([type=checkbox], [type=range]), select, textarea, [contenteditable]");
-    const name = keys.named(event, field);
+    const name = keys.named(event, isField(target));
     if (!name) return false;
     if (name === "help") return popups.help(), true;
     if (name === "escape") return popups.close() || front.key?.(name, event) || leave();

@@ -46,6 +46,22 @@ export function inSight(top, height, rowHeight, count) {
 }
 
 /**
+ * Columns of which whole ones fill the room: if there are too many, those that fit take what is left, and the others follow behind
+ * the edge. Pure.
+ * @param {Column[]} columns @param {number} room in pixels @returns {Column[]}
+ */
+export function fitted(columns, room) {
+  const ends = columns.map((_, at) => columns.slice(0, at + 1).reduce((sum, { width }) => sum + width, 0));
+  const fits = ends.filter((end) => end <= room).length;
+  if (fits < 2 || fits === columns.length) return columns;
+  const inside = columns.slice(0, fits);
+  const growing = inside.filter(({ grow }) => grow);
+  const takers = growing.length ? growing : inside.slice(-1);
+  const more = (room - ends[fits - 1]) / takers.length;
+  return columns.map((column) => (takers.includes(column) ? { ...column, width: column.width + more } : column));
+}
+
+/**
  * Make a grid.
  * @param {{ parts: import("./panel.js").Parts, listen: (element: Element, handler: (event: KeyboardEvent) => boolean) => void, signal: AbortSignal }} tools
  * @param {Options} options
@@ -58,14 +74,31 @@ export function grid({ parts, listen, signal }, options) {
   /** @type {import("./grid_cells.js").Table} */
   const table = { list: [], columns: options.columns, sort: options.sort ?? [], selected: new Set(), focus: { row: -1, column: 0, id: "", anchor: "" } };
   const { focus, selected } = table;
+  const more = dom.make("span", { class: "nb-more-columns", "aria-hidden": "true" }, dom.icon("right"));
+  let given = table.columns;
   /** @type {Map<string, { row: any, element: HTMLElement }>} */
   const drawn = new Map();
   const cells = grid_cells.cells(dom, options, table, { rowHeight, move, choose });
   const key = grid_keys.keyboard(parts.keys, options, table, { move, choose, add, page: () => Math.max(1, Math.floor((element.clientHeight - headHeight) / rowHeight) - 1) });
   let over = false;
 
+  /** @param {Column[]} next */
+  function setColumns(next) {
+    given = next;
+    table.columns = fitted(next, element.clientWidth);
+  }
+
+  /** The room has changed. */
+  function resized() {
+    const before = table.columns.map(({ width }) => width);
+    setColumns(given);
+    if (table.columns.some(({ width }, at) => width !== before[at])) redraw();
+    else soon();
+  }
+
   /** Have the rows in sight, and no others, in the page. */
   function draw() {
+    element.toggleAttribute("data-more", element.scrollLeft + element.clientWidth < element.scrollWidth - 1);
     const height = Math.max(0, element.clientHeight - headHeight) || 400;
     const [first, end] = inSight(element.scrollTop, height, rowHeight, table.list.length);
     const focused = body.contains(document.activeElement);
@@ -143,7 +176,7 @@ export function grid({ parts, listen, signal }, options) {
 
   function heads() {
     const inside = head.contains(document.activeElement);
-    head.replaceChildren(...table.columns.map(cells.header));
+    head.replaceChildren(...table.columns.map(cells.header), more);
     if (inside) cellOf(-1, focus.column)?.focus({ preventScroll: true });
   }
 
@@ -197,7 +230,7 @@ export function grid({ parts, listen, signal }, options) {
   grid_keys.passWheel(element);
   listen(element, key);
   if (options.onMenu) parts.press.press(element, opened, signal);
-  const sized = new ResizeObserver(soon);
+  const sized = new ResizeObserver(resized);
   sized.observe(element);
   signal.addEventListener("abort", () => {
     sized.disconnect();
@@ -221,7 +254,7 @@ export function grid({ parts, listen, signal }, options) {
     },
     /** @param {Column[]} next @param {Sort} [order] @param {any[]} [rows] other rows too */
     columns(next, order, rows) {
-      table.columns = next;
+      setColumns(next);
       table.sort = order ?? table.sort;
       focus.column = Math.min(focus.column, next.length - 1);
       if (rows) take(rows);
@@ -229,7 +262,7 @@ export function grid({ parts, listen, signal }, options) {
     },
     /** Show rows with columns that look as before. Only rows that changed are drawn, and those of some ids. @param {Column[]} next @param {any[]} rows @param {Iterable<string>} ids */
     renew(next, rows, ids) {
-      table.columns = next;
+      setColumns(next);
       for (const id of ids) {
         const known = drawn.get(id);
         if (known) known.row = undefined;

@@ -79,15 +79,18 @@ export function failures(frame, groups, failed, { show, retry }) {
   );
 }
 
-/** What to do first, when there are no experiments. @param {import("./panel.js").Frame} frame @param {() => void} setUp */
-export function empty(frame, setUp) {
+/**
+ * How to begin a run: lines for the functions of the notebook, to copy into a cell.
+ * @param {import("./panel.js").Frame} frame @param {string[]} lines @param {{ look: () => void, back: (() => void) | null }} does `look`: look for functions again
+ */
+export function setUp(frame, lines, { look, back }) {
   const { dom } = frame;
-  const line = "%ckpt run train --grid lr=0.1,0.01";
+  const copy = (/** @type {string} */ line) => dom.make("p", { class: "nb-run-line" }, dom.make("pre", { text: line }),
+    dom.button({ label: "Copy", icon: "copy", id: `copy-${line}`, title: `Copy ${line}`, run: () => void navigator.clipboard?.writeText(line).then(() => frame.say("Copied. Paste it into a cell.")) }));
+  const text = lines.length ? "Copy a line into a cell, write your values, and run the cell:" : "Define a function that takes its settings and calls nbckpt.report, then run it with many settings, for example:";
   return dom.make("div", { class: "nb-empty" },
-    dom.make("p", {}, dom.make("strong", { text: "No experiments yet." })),
-    dom.make("p", { text: "Run a function with many settings, for example:" }),
-    dom.make("pre", { text: line }), " ",
-    dom.button({ label: "Copy", icon: "copy", run: () => void navigator.clipboard?.writeText(line).then(() => frame.say("Copied.")) }), " ",
-    dom.button({ label: "Set up a run…", icon: "add", primary: true, why: frame.why(), run: setUp }),
+    dom.make("p", { class: "nb-run-line" }, back && dom.button({ label: "Back", icon: "left", quiet: true, id: "back", run: back }), dom.make("strong", { text: back ? "Set up a run" : "No experiments yet." })),
+    dom.make("p", { text }), ...(lines.length ? lines : ["%ckpt run train --grid lr=0.1,0.01"]).map(copy),
+    dom.button({ label: "Look for functions again", icon: "retry", why: frame.why(), id: "look", run: look }),
   );
 }

@@ -11,8 +11,7 @@
 /** @param {Frame} frame @returns {import("./panel.js").Pane} */
 export function pane(frame) {
   const { dom, format, parts } = frame;
-  const { tree, label, matches, variables, heading, isFold } = parts.lanes;
-  const { seconds } = parts.checkpoint_rows;
+  const { tree, label, matches, variables, isFold } = parts.lanes;
   /** @type {Map<string, State>} */
   const known = new Map();
   /** @type {Message} */
@@ -51,25 +50,33 @@ export function pane(frame) {
       label: "States of the notebook",
       role: "treegrid",
       id: (/** @type {Line} */ line) => line.id,
-      columns: parts.history_columns.columns(frame, { known, here: () => head.here, unfold }),
+      columns: parts.history_columns.columns(frame, { known, here: () => head.here, unfold, variable: () => filter.variable }),
       rowHeight: parts.history_columns.rowHeight(frame),
-      attributes: (/** @type {Line} */ line) => ({
-        class: `nb-line-${line.type}${line.row.ref === head.here ? " nb-present" : ""}`,
-        "aria-level": String(line.lane + 1),
-        ...(isFold(line) ? { "aria-expanded": String(line.open) } : {}),
-      }),
+      attributes: marks,
       onFocus: (/** @type {Line} */ line) => (line.type === "state" ? look(line.row.ref) : undefined),
       onOpen: (/** @type {Line} */ line) => (line.type === "state" ? cover(true) : isFold(line) ? unfold(line) : undefined),
       onSelect: () => frame.changed(),
       onMenu: (/** @type {Line} */ line, cell) => (line.type === "state" ? frame.menu(cell, actions()) : undefined),
-      onKey: (event, /** @type {Line} */ line) => {
-        const folds = isFold(line) && ((event.key === "ArrowRight" && !line.open) || (event.key === "ArrowLeft" && line.open));
-        if (folds) unfold(line);
-        return Boolean(folds);
-      },
+      onKey: folded,
     });
     table.element.addEventListener("click", clicked);
     return table;
+  }
+
+  /** How a row is marked: as the present state, at its level, open or folded. @param {Line} line @returns {Record<string, string>} */
+  function marks(line) {
+    return {
+      class: `nb-line-${line.type}${line.row.ref === head.here ? " nb-present" : ""}`,
+      "aria-level": String(line.lane + 1),
+      ...(isFold(line) ? { "aria-expanded": String(line.open) } : {}),
+    };
+  }
+
+  /** Fold and unfold by keys. @param {KeyboardEvent} event @param {Line} line @returns {boolean} whether it was one of ours */
+  function folded(event, line) {
+    const folds = isFold(line) && ((event.key === "ArrowRight" && !line.open) || (event.key === "ArrowLeft" && line.open));
+    if (folds) unfold(line);
+    return Boolean(folds);
   }
 
   /** @param {Event} event */
@@ -86,29 +93,32 @@ export function pane(frame) {
   }
 
   function draw() {
-    const filtered = filter.find || filter.variable;
-    const lines = filtered
-      ? [...known.values()].filter((row) => matches(row, filter.find, filter.variable)).sort((a, b) => (a.saved_at < b.saved_at ? 1 : -1)).map(flat)
-      : [...parts.lanes.linesAbove(/** @type {any} */ (head)), ...tree(known, head.here, open)];
+    const lines = linesNow();
     grid.rows(lines);
     drawHeading();
     drawEmpty(lines.length);
     drawPicker();
-    const present = known.get(shown.ref) ? shown.ref : known.has(head.here) ? head.here : lines.find((/** @type {Line} */ line) => line.type === "state")?.row.ref;
-    if (visible && present && present !== shown.ref) look(present);
+    lookAgain(lines);
     frame.changed();
+  }
+
+  /** The states that pass the filter, newest first; without a filter, the tree of all. @returns {Line[]} */
+  function linesNow() {
+    if (!isFiltered()) return [...parts.lanes.linesAbove(/** @type {any} */ (head)), ...tree(known, head.here, open)];
+    return [...known.values()].filter((row) => matches(row, filter.find, filter.variable)).sort((a, b) => (a.saved_at < b.saved_at ? 1 : -1)).map(flat);
+  }
+
+  /** Show the details of the state that was shown; if it has gone, of the present one. @param {Line[]} lines */
+  function lookAgain(lines) {
+    const ref = [shown.ref, head.here].find((each) => known.has(each)) ?? lines.find(({ type }) => type === "state")?.row.ref;
+    if (visible && ref && ref !== shown.ref) look(ref);
   }
 
   /** @param {State} row @returns {Line} */
   const flat = (row) => ({ id: row.ref, type: "state", row, lane: 0, lanes: [], joins: [], onWay: parts.lanes.way(known, head.here).includes(row), states: [], open: false, tip: true, root: true });
 
   function drawHeading() {
-    const ways = tree(known, head.here, new Set()).filter((/** @type {Line} */ line) => line.type === "way").length + 1;
-    const told = heading(/** @type {any} */ (head), known, ways);
-    const on = head.on || !known.size ? null : dom.button({ label: "Turn on", run: () => void turnOn(), why: frame.why(), id: "turn-on" });
-    dom.fill(headline, dom.make("span", {}, ...(isThere && known.size
-      ? [told.before, dom.make("strong", { text: told.row ? label(told.row) : "" }), told.row ? ", " : "", told.row ? frame.age(seconds(told.row.saved_at)) : "", `.${told.after}`]
-      : [isThere ? "" : "Waiting for the history…"])), on);
+    dom.fill(headline, ...parts.history_top.heading(frame, head, known, isThere));
     headline.hidden = isThere && !known.size;
   }
 
@@ -117,18 +127,16 @@ export function pane(frame) {
     empty.hidden = !isThere || number > 0;
     split.hidden = !empty.hidden;
     tools.hidden = isThere && !known.size;
-    if (empty.hidden) return;
-    const clear = () => {
-      find.value = filter.find = filter.variable = "";
-      draw();
-    };
-    if (known.size) return dom.fill(empty, dom.make("p", { text: "No state matches." }), dom.button({ label: "Clear", run: clear, id: "clear" }));
-    const { count: variableCount, size } = head.live ?? {};
-    const cost = variableCount ? `Each cell adds only what it changed; there are ${format.count(variableCount, "variable")} now${size ? `, about ${format.size(size)} of arrays and tables` : ""}.` : "";
-    dom.fill(empty, ...(head.on
-      ? [dom.make("p", { text: "History is on. Run a cell: its state shows here." })]
-      : [dom.make("p", { text: "History is off. Turn it on to go back to the state after any cell." }), dom.button({ label: "Turn on", primary: true, run: () => void turnOn(), why: frame.why(), id: "turn-on" }), cost ? dom.make("p", { class: "nb-dim nb-after", text: cost }) : null]));
+    if (!empty.hidden) dom.fill(empty, ...parts.history_top.empty(frame, head, known.size > 0, () => (unfilter(), draw())));
   }
+
+  /** Forget the filter, and tell whether there was one. */
+  function unfilter() {
+    const was = isFiltered();
+    find.value = filter.find = filter.variable = "";
+    return was;
+  }
+  const isFiltered = () => Boolean(filter.find || filter.variable);
 
   let offered = "";
   function drawPicker() {
@@ -141,8 +149,6 @@ export function pane(frame) {
       draw();
     }) : null);
   }
-
-  const turnOn = () => frame.act("auto_on", []);
 
   /** @param {string} ref */
   function look(ref) {
@@ -169,7 +175,7 @@ export function pane(frame) {
   function drawDetail() {
     const row = known.get(shown.ref);
     const back = frame.width === "narrow" ? () => cover(false) : null;
-    if (row && compared) return dom.fill(side, parts.checkpoint_detail.comparison(frame, compared, label(row), "now", () => void uncompare()));
+    if (row && compared) return dom.fill(side, parts.checkpoint_detail.comparison(frame, compared, label(row), "now", { back: () => void uncompare() }));
     dom.fill(side, ...(row ? parts.history_detail.state(frame, row, shown.data, { known, here: head.here, go, back }) : []));
   }
 
@@ -202,18 +208,6 @@ export function pane(frame) {
     element.classList.toggle("nb-covered", split.dataset.shows === "detail");
   }
 
-  function named() {
-    const field = dom.make("input", { class: "nb-input", "aria-label": "Name of the state", placeholder: "name", size: 20 });
-    const row = known.get(shown.ref);
-    form.onsubmit = (event) => {
-      event.preventDefault();
-      void frame.act("name", [shown.ref], { name: field.value.trim() }).then((answer) => answer?.ok && (form.hidden = true));
-    };
-    dom.fill(form, dom.make("label", {}, `Name for ${row ? label(row) : ""} `, field), dom.make("button", { type: "submit", class: "nb-button", text: "Name it" }), dom.button({ label: "Cancel", run: () => (form.hidden = true) }));
-    form.hidden = false;
-    field.focus();
-  }
-
   /** @returns {Partial<Action>[]} */
   function actions() {
     const row = split.hidden ? undefined : known.get(shown.ref);
@@ -224,7 +218,7 @@ export function pane(frame) {
       { text: `${label(row)} selected` },
       { label: "Go to this state…", icon: "go", primary: true, run: () => go(row), kernel: true, why, id: "goto" },
       { label: "Compare with now", icon: "compare", run: () => void compare(), kernel: true, why, id: "compare" },
-      { label: "Name it…", icon: "name", run: named, kernel: true, id: "name" },
+      { label: "Name it…", icon: "name", run: () => parts.history_top.askName(frame, form, shown.ref, row), kernel: true, id: "name" },
       ...(undo ? [{ gap: true }, undo] : []),
     ];
   }
@@ -255,9 +249,7 @@ export function pane(frame) {
     if (!form.hidden) return (form.hidden = true);
     if (uncompare()) return true;
     if (over && frame.width === "narrow") return cover(false), true;
-    if (!filter.find && !filter.variable) return false;
-    find.value = filter.find = filter.variable = "";
-    return draw(), true;
+    return unfilter() && (draw(), true);
   }
 
   return {

@@ -3,7 +3,7 @@
  *
  * @typedef {import("./lanes.js").State} State
  * @typedef {import("./lanes.js").Line} Line
- * @typedef {{ known: Map<string, State>, here: () => string, unfold: (line: Line) => void }} Tree
+ * @typedef {{ known: Map<string, State>, here: () => string, unfold: (line: Line) => void, variable: () => string }} Tree `variable`: whose changes are shown, or ""
  */
 
 const LANE = 14;
@@ -19,7 +19,7 @@ export function columns(frame, tree) {
   /** @type {import("./grid.js").Column[]} */
   const all = [
     { id: "state", title: "State", width: narrow ? 220 : 240, grow: 3, fill: (cell, line) => state(frame, tree, cell, line) },
-    { id: "changes", title: "Changes", width: 130, grow: 2, fill: (cell, line) => cell.append(signs(frame, line)) },
+    { id: "changes", title: "Changes", width: 130, grow: 2, fill: (cell, line) => cell.append(signs(frame, line, tree.variable())) },
     { id: "took", title: "Took", width: 68, end: true, fill: (cell, line) => cell.append(line.type === "state" ? took(frame, line.row) : "") },
     { id: "when", title: "When", width: 104, fill: (cell, line) => cell.append(line.type === "running" ? "is running…" : frame.age(frame.parts.checkpoint_rows.seconds(line.row.saved_at))) },
   ];
@@ -27,7 +27,7 @@ export function columns(frame, tree) {
 }
 
 /** How long the cell ran. Older states do not know it. @param {import("./panel.js").Frame} frame @param {State} row */
-export const took = ({ format }, row) => (typeof row.seconds === "number" ? format.duration(row.seconds) : "");
+export const took = ({ format }, row) => (typeof row.seconds !== "number" ? "" : row.seconds < 0.05 ? "< 0.1 s" : format.duration(row.seconds));
 
 /** The cell of a line: its lanes and its code; in the narrow layout its changes too. @param {import("./panel.js").Frame} frame @param {Tree} tree @param {HTMLElement} cell @param {Line} line */
 function state(frame, tree, cell, line) {
@@ -40,7 +40,7 @@ function state(frame, tree, cell, line) {
   }
   cell.title = line.row.source;
   const one = code(frame, line);
-  const both = frame.width === "narrow" ? [dom.make("span", { class: "nb-two" }, dom.make("span", { class: "nb-one" }, ...one), signs(frame, line))] : one;
+  const both = frame.width === "narrow" ? [dom.make("span", { class: "nb-two" }, dom.make("span", { class: "nb-one" }, ...one), signs(frame, line, tree.variable()))] : one;
   dom.fill(cell, lanes, ...both);
 }
 
@@ -55,10 +55,10 @@ function code({ dom, parts }, { type, row }) {
   ];
 }
 
-/** What a line changed, as signs. @param {import("./panel.js").Frame} frame @param {Line} line */
-function signs({ dom, parts }, { type, row }) {
+/** What a line changed, as signs; of one variable, with its shape. @param {import("./panel.js").Frame} frame @param {Line} line @param {string} variable */
+function signs({ dom, parts }, { type, row }, variable) {
   if (type === "failed") return dom.make("span", { class: "nb-ellipsis nb-stopped", text: `stopped: ${row.error}`, title: "It changed nothing, so it has no state of its own." });
-  return type === "state" ? dom.make("span", { class: "nb-ellipsis nb-signs", text: parts.lanes.changes(row), title: parts.lanes.inWords(row) }) : "";
+  return type === "state" ? dom.make("span", { class: "nb-ellipsis nb-signs", text: variable ? parts.lanes.changeOf(row, variable) : parts.lanes.changes(row), title: parts.lanes.inWords(row) }) : "";
 }
 
 /** The lanes of a line as a drawing. @param {import("./panel.js").Frame} frame @param {Tree} tree @param {Line} line @param {number} height */

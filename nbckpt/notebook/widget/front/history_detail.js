@@ -13,10 +13,10 @@
  */
 export function state(frame, row, data, { known, here, go, back }) {
   const { dom, parts } = frame;
-  const { label, firstLine, changes, way } = parts.lanes;
+  const { label, firstLine, allChanges, way } = parts.lanes;
   const { banner, fold } = parts.checkpoint_detail;
   const all = () => way(known, row.ref).reverse().map((each) => `# ${label(each)}\n${each.source}`).join("\n\n");
-  const fresh = changes(row, 12);
+  const fresh = allChanges(row, row.forms);
   return [
     dom.make("div", { class: "nb-heading" }, back ? dom.button({ label: "History", icon: "left", run: back, id: "back" }) : null,
       dom.make("strong", { text: label(row) }), dom.make("code", { class: "nb-wrap", text: firstLine(row) })),
@@ -52,9 +52,8 @@ function stopped(frame, row, before, go) {
 function would(frame, data) {
   const { dom, parts } = frame;
   if (data.busy) return parts.checkpoint_detail.banner(frame, "waiting", "What going here would change shows when the running cell has ended.");
-  const named = (/** @type {string} */ sign, /** @type {string[]} */ names) => names.map((name) => `${sign} ${name}`);
-  const signs = [...named("~", data.would.changed), ...named("+", data.would.new), ...named("−", data.would.removed)];
-  return dom.make("p", { class: "nb-facts" }, dom.make("b", { text: "If you go here now: " }), dom.make("span", { class: "nb-signs", text: signs.slice(0, 20).join("  ") || "nothing changes" }));
+  const signs = parts.lanes.allChanges({ ...data.would, added: data.would.new }, data.would.forms);
+  return dom.make("p", { class: "nb-facts" }, dom.make("b", { text: "If you go here now: " }), dom.make("span", { class: "nb-signs", text: signs || "nothing changes" }));
 }
 
 /** @param {Frame} frame @param {any[]} rows */

@@ -1,8 +1,9 @@
 /**
  * Drawing lines on the canvas of uPlot: many pale ones, a few in colour and dash, and their names at the end.
  *
- * @typedef {{ id: string, x: ArrayLike<number>, y: ArrayLike<number>, raw: ArrayLike<number> | null, slot: number | undefined, failed: boolean, marked: number[] }} Stroke
- *   `slot`: the number of its colour; `raw`: the line before it was smoothed; `marked`: the indices of points with a dot
+ * @typedef {{ id: string, x: ArrayLike<number>, y: ArrayLike<number>, raw: ArrayLike<number> | null, slot: number | undefined, failed: boolean, marked: number[], name?: string, faint?: boolean }} Stroke
+ *   `slot`: the number of its colour; `raw`: the line before it was smoothed; `marked`: the indices of points with a dot;
+ *   `name`: instead of the id; `faint`: one of a group whose mean is drawn strongly
  * @typedef {{ left: number, top: number, width: number, height: number }} Box
  * @typedef {{ x: [number, number], y: [number, number], log: boolean }} Scales
  */
@@ -59,7 +60,13 @@ export function lines(context, strokes, box, scales, { pale, line, ratio }) {
     pen(context, pale, ratio, failed ? [2 * ratio, 3 * ratio] : []);
     draw(x, y);
   }
-  for (const { x, y, raw, slot = 0, marked } of strong) {
+  for (const { x, y, slot = 0 } of strong.filter(({ faint }) => faint)) {
+    context.globalAlpha = 0.35;
+    pen(context, line(slot), ratio, []);
+    draw(x, y);
+    context.globalAlpha = 1;
+  }
+  for (const { x, y, raw, slot = 0, marked } of strong.filter(({ faint }) => !faint)) {
     if (raw) {
       context.globalAlpha = 0.25;
       pen(context, line(slot), ratio, []);

@@ -2,7 +2,7 @@
  * The keys of the panel, and what they are called inside. Pure: the tests import this in Node.
  *
  * @typedef {{ key: string, does: string, name?: string }} Key
- * @typedef {{ key: string, shiftKey: boolean, ctrlKey: boolean, metaKey: boolean, altKey: boolean }} Pressed
+ * @typedef {{ key: string, shiftKey: boolean, ctrlKey: boolean, metaKey: boolean, altKey: boolean, repeat?: boolean }} Pressed
  */
 
 /** All keys, as the list behind `?` shows them. Those with a name are offered to the pane in front. @type {Key[]} */
@@ -51,6 +51,15 @@ export function named(event, inField) {
 export function leaves(event, handled) {
   if (handled) return false;
   return event.ctrlKey || event.metaKey || event.altKey || (event.shiftKey && event.key === "Enter");
+}
+
+/**
+ * Tell whether a key is held down that acts: it acts once. Keys that move or write go on.
+ * @param {Pressed} event @param {boolean} inField @param {boolean} [inText] in a field with several lines
+ */
+export function acted(event, inField, inText = false) {
+  if (!event.repeat || event.ctrlKey || event.metaKey || event.altKey || (event.shiftKey && event.key === "Enter")) return false;
+  return inField ? !inText && event.key === "Enter" : !/^(Arrow|Page|Home|End|Tab)/.test(event.key);
 }
 
 /**

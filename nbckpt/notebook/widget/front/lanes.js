@@ -3,7 +3,8 @@
  *
  * @typedef {{ ref: string, kind: string, parent: string, saved_at: string, cell: number | null, source: string,
  *   added: string[], changed: string[], removed: string[], partly: string[], names: string[], missed: number,
- *   adds: number, size: number, seconds?: number | null, error?: string }} State
+ *   adds: number, size: number, seconds?: number | null, error?: string, forms?: Record<string, string> }} State
+ *   `forms`: the shape and dtype of arrays and frames that it changed; both, if they were others before
  * @typedef {{ id: string, type: "state" | "way" | "same" | "running" | "failed", row: State, lane: number, lanes: number[], joins: number[],
  *   onWay: boolean, states: State[], open: boolean, tip: boolean, root: boolean }} Line
  *   `lanes`: the lanes that pass through the line; `joins`: lanes that end in this line, coming from above;
@@ -56,9 +57,19 @@ export function changes(row, most = 3) {
   return all.length > most ? `${all.slice(0, most).join("  ")}  +${all.length - most}` : all.join("  ");
 }
 
+/** A sign and a name, with the shape and dtype of an array or a frame. @param {string} sign @param {string} name @param {Record<string, string>} [forms] */
+export const withForm = (sign, name, forms = {}) => `${sign} ${name}${forms[name] ? ` (${forms[name]})` : ""}`;
+
+/** All that is added, changed and removed, at most twenty, none of which is broken into two lines. @param {{ added: string[], changed: string[], removed: string[] }} names @param {Record<string, string>} [forms] */
+export const allChanges = ({ added, changed: others, removed }, forms) =>
+  [...added.map((name) => withForm("+", name, forms)), ...others.map((name) => withForm("~", name, forms)), ...removed.map((name) => `− ${name}`)].slice(0, 20).map((text) => text.replaceAll(" ", "\u00a0")).join("  ");
+
+/** What a state changed in one variable: the shape that it has since then, or its name. @param {State} row @param {string} name */
+export const changeOf = (row, name) => `${row.added.includes(name) ? "+" : row.removed.includes(name) ? "−" : "~"} ${row.forms?.[name]?.split(" → ").pop() ?? name}`;
+
 /** The same in words, for tooltips. @param {State} row */
 export function inWords(row) {
-  const part = (/** @type {string} */ word, /** @type {string[]} */ names) => (names.length ? `${word}: ${names.join(", ")}` : "");
+  const part = (/** @type {string} */ word, /** @type {string[]} */ names) => (names.length ? `${word}: ${names.map((name) => withForm("", name, row.forms).trim()).join(", ")}` : "");
   return [part("new", row.added), part("changed", row.changed), part("removed", row.removed), part("not kept", row.partly)].filter(Boolean).join("\n");
 }
 

@@ -35,7 +35,7 @@ export function pane(frame) {
   const element = dom.make("div", {}, heading, bar, split);
   const curves = parts.curves.picture(frame, {
     known, slots, best: () => best(), mode: () => known.mode, visible: () => visible, selected: () => [], brush: () => {}, brushes: () => ({}),
-    light: (id) => grid.light(id), select: () => {}, back: () => {}, layout: () => {},
+    light: (id) => grid.light(id), select: () => {}, metric: () => {}, turned: () => {}, back: () => {}, layout: () => {},
   }, dom.make("div"));
   detail.append(curves.element);
 

@@ -67,6 +67,7 @@
  * @property {typeof import("./lanes.js")} lanes
  * @property {typeof import("./history_columns.js")} history_columns
  * @property {typeof import("./history_detail.js")} history_detail
+ * @property {typeof import("./history_top.js")} history_top
  * @property {typeof import("./series.js")} series
  * @property {typeof import("./experiment.js")} experiment
  * @property {typeof import("./trial_view.js")} trial_view
@@ -77,10 +78,19 @@
  * @property {typeof import("./deeds.js")} deeds
  * @property {typeof import("./pictures.js")} pictures
  * @property {typeof import("./curves.js")} curves
+ * @property {typeof import("./curve_plot.js")} curve_plot
+ * @property {typeof import("./curve_groups.js")} curve_groups
+ * @property {typeof import("./legend.js")} legend
+ * @property {typeof import("./metric_charts.js")} metric_charts
  * @property {typeof import("./ink.js")} ink
  * @property {typeof import("./axes.js")} axes
  * @property {typeof import("./dots.js")} dots
+ * @property {typeof import("./shades.js")} shades
+ * @property {typeof import("./small_chart.js")} small_chart
+ * @property {typeof import("./two_settings.js")} two_settings
  * @property {typeof import("./media.js")} media
+ * @property {typeof import("./numbers.js")} numbers
+ * @property {typeof import("./trial_curves.js")} trial_curves
  * @property {typeof import("./tools.js")} tools
  * @property {typeof import("./brushing.js")} brushing
  * @property {typeof import("./head_brushes.js")} head_brushes

@@ -16,23 +16,32 @@ const GRIP = 22;
 export function picture(frame, beside) {
   const { dom, format, parts } = frame;
   const { rows: logic, axes } = parts;
-  const element = dom.make("div", { class: "nb-parallel" });
+  const root = dom.make("div", { class: "nb-parallel" });
+  const foot = dom.make("div", { class: "nb-plot-foot" });
+  const element = dom.make("div", { class: "nb-curves" }, root, foot);
+  const table = parts.numbers.numbers(frame, "Parallel lines", draw);
   let drawn = "";
   /** @type {{ name: string, x: number, axis: Axis }[]} */
   let made = [];
 
   function draw() {
-    const [width, height] = [Math.max(260, element.clientWidth), Math.max(180, element.clientHeight)];
+    const [width, height] = [Math.max(260, root.clientWidth), Math.max(180, root.clientHeight)];
     const seen = new Set(beside.visible().map((row) => row.id));
     const rows = [...new Set([...beside.visible().slice(0, MOST_LINES), ...beside.known.rows.values()])].slice(0, MOST_LINES);
-    const now = JSON.stringify([width, height, beside.known.metric, beside.brushes(), rows.map((row) => [row.id, row.metrics?.[beside.known.metric], seen.has(row.id)]), [...beside.slots]]);
+    const now = JSON.stringify([width, height, beside.known.metric, beside.brushes(), rows.map((row) => [row.id, row.metrics?.[beside.known.metric], seen.has(row.id)]), [...beside.slots], table.isOn()]);
     if (now === drawn) return;
     drawn = now;
-    if (!rows.length || !beside.known.settings.length) return element.replaceChildren(dom.make("p", { class: "nb-empty nb-quiet-text", text: "No setting varies." }));
-    const held = element.contains(document.activeElement) ? document.activeElement?.getAttribute("data-axis") : null;
-    element.replaceChildren(whole(rows, seen, width, height));
-    if (held) /** @type {SVGElement | undefined} */ ([...element.querySelectorAll("[data-axis]")].find((each) => each.getAttribute("data-axis") === held))?.focus();
+    const isEmpty = !rows.length || !beside.known.settings.length;
+    dom.refill(foot, !isEmpty && table.button());
+    if (table.show(element, root, !isEmpty)) return table.trials(rows.filter((row) => seen.has(row.id)), columns().map((name) => ({ text: parts.columns.title(name), of: (row) => logic.valueOf(row, name) })));
+    if (isEmpty) return root.replaceChildren(dom.make("p", { class: "nb-empty nb-quiet-text", text: "No setting varies." }));
+    const held = root.contains(document.activeElement) ? document.activeElement?.getAttribute("data-axis") : null;
+    root.replaceChildren(whole(rows, seen, width, height));
+    if (held) /** @type {SVGElement | undefined} */ ([...root.querySelectorAll("[data-axis]")].find((each) => each.getAttribute("data-axis") === held))?.focus();
   }
+
+  /** The columns of all axes. */
+  const columns = () => [...beside.known.settings.map((name) => `settings:${name}`), ...(beside.known.metric ? [`metrics:${beside.known.metric}`] : [])];
 
   /** @param {KeyboardEvent} event */
   function key(event) {
@@ -48,7 +57,7 @@ export function picture(frame, beside) {
   /** @param {Trial[]} rows @param {Set<string>} seen @param {number} width @param {number} height */
   function whole(rows, seen, width, height) {
     const most = Math.max(2, Math.floor((width - 2 * SIDE) / 70));
-    const names = [...beside.known.settings.slice(0, most).map((name) => `settings:${name}`), ...(beside.known.metric ? [`metrics:${beside.known.metric}`] : [])];
+    const names = columns().filter((name, at) => at < most || name.startsWith("metrics:"));
     const able = rows.filter((row) => row.status !== "failed");
     made = names.map((name, index) => ({
       name, x: SIDE + (index * (width - 2 * SIDE)) / Math.max(1, names.length - 1),
@@ -114,21 +123,21 @@ export function picture(frame, beside) {
 
   /** @param {string | null} id */
   function hover(id) {
-    for (const line of element.querySelectorAll(".nb-parallel-line")) line.classList.toggle("nb-line-lit", line.getAttribute("data-id") === id);
+    for (const line of root.querySelectorAll(".nb-parallel-line")) line.classList.toggle("nb-line-lit", line.getAttribute("data-id") === id);
   }
 
-  element.addEventListener("pointerover", (event) => {
+  root.addEventListener("pointerover", (event) => {
     const id = /** @type {Element} */ (event.target).getAttribute("data-id");
     hover(id);
     beside.light(id);
   });
-  element.addEventListener("click", (event) => {
+  root.addEventListener("click", (event) => {
     const id = /** @type {Element} */ (event.target).getAttribute("data-id");
     if (id) beside.select([id]);
   });
-  frame.keys(element, key);
-  const sized = new ResizeObserver(() => element.isConnected && element.clientWidth && draw());
-  sized.observe(element);
+  frame.keys(root, key);
+  const sized = new ResizeObserver(() => root.isConnected && root.clientWidth && draw());
+  sized.observe(root);
   frame.signal.addEventListener("abort", () => sized.disconnect());
 
   return { element, draw, hover };

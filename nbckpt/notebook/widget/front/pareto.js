@@ -51,7 +51,7 @@ export function picture(frame, beside, tools) {
       dots, steps,
       axes: /** @type {[import("./axes.js").Axis, import("./axes.js").Axis]} */ ([
         axes.axis(dots.map(({ x }) => x), logic, format, { scale: true }), axes.axis(dots.map(({ y }) => y), logic, format, { scale: true })]),
-      titles: /** @type {[import("./dots.js").Title, import("./dots.js").Title]} */ ([title(both[0], across), title(both[1], up)]),
+      titles: [title(both[0], across), title(both[1], up)],
       text: `${format.count(steps.length, "trial")} of ${format.whole(dots.length)} ${steps.length === 1 ? "is" : "are"} on the front: no other is better in one objective and at least as good in the other.${others}`,
     };
   }
@@ -59,10 +59,8 @@ export function picture(frame, beside, tools) {
   /** With more than two objectives, which ones are shown. */
   function drawTools() {
     if (known.objectives.length < 3) return tools.replaceChildren();
-    const all = known.objectives.map(({ metric }) => metric);
     const [x, y] = pair().map(({ metric }) => metric);
-    const choose = (/** @type {string[]} */ next) => { names = next; draw(); };
-    dom.refill(tools, dom.select("Across", all, x, (name) => choose([name, name === y ? x : y])), dom.select("Up", all, y, (name) => choose([name === x ? y : x, name])));
+    parts.dots.axisChoices(dom, tools, known.objectives.map(({ metric }) => metric), [x, y], (next) => { names = next; draw(); });
   }
 
   function draw() {

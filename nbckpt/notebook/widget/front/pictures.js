@@ -1,5 +1,5 @@
 /**
- * What stands beside the table: curves, best so far, settings, parallel lines, Pareto front, comparison, one trial.
+ * What stands beside the table: curves, best so far, settings, two settings, parallel lines, Pareto front, comparison, one trial.
  *
  * @typedef {object} Beside what the pictures may ask and do
  * @property {ReturnType<typeof import("./experiment.js").experiment>["known"]} known
@@ -12,12 +12,14 @@
  * @property {() => Record<string, import("./rows.js").Brush>} brushes
  * @property {(id: string | null) => void} light
  * @property {(ids: string[]) => void} select
+ * @property {(name: string) => void} metric choose the metric
+ * @property {() => void} turned another picture is in sight
  * @property {() => void} back
  * @property {() => void} layout
  */
 
 const TABS = /** @type {[string, string][]} */ ([
-  ["curves", "Curves"], ["best_so_far", "Best so far"], ["pareto", "Pareto front"], ["settings", "Settings"], ["parallel", "Parallel lines"], ["compare", "Compare"],
+  ["curves", "Curves"], ["best_so_far", "Best so far"], ["pareto", "Pareto front"], ["settings", "Settings"], ["two_settings", "Two settings"], ["parallel", "Parallel lines"], ["compare", "Compare"],
 ]);
 
 /**
@@ -35,8 +37,8 @@ export function pictures(frame, element, beside) {
   element.append(bar, body);
   /** @type {Record<string, any>} */
   const made = {};
-  /** A front needs two objectives. @param {[string, string]} tab */
-  const known = ([name]) => Boolean(parts[name]) && (name !== "pareto" || beside.known.objectives.length > 1);
+  /** A front needs two objectives, and a plane two settings. @param {[string, string]} tab */
+  const known = ([name]) => Boolean(parts[name]) && (name !== "pareto" || beside.known.objectives.length > 1) && (name !== "two_settings" || beside.known.settings.length > 1);
 
   /** @param {string} name */
   const picture = (name) => (made[name] ??= parts[name]?.picture(frame, beside, tools));
@@ -56,6 +58,7 @@ export function pictures(frame, element, beside) {
     tools.replaceChildren();
     frame.keep("trials", { ...frame.choices("trials"), tab: name });
     draw();
+    beside.turned();
   }
 
   function draw() {
@@ -85,7 +88,7 @@ export function pictures(frame, element, beside) {
     void load(content, id, () => beheld === id);
   }
 
-  /** Load the page of a trial, and its media. @param {HTMLElement} place @param {string} id @param {() => boolean} still whether it is wanted yet */
+  /** Load the page of a trial, its curves and its media. @param {HTMLElement} place @param {string} id @param {() => boolean} still whether it is wanted yet */
   async function load(place, id, still) {
     const said = (/** @type {string} */ text) => place.replaceChildren(dom.make("p", { class: "nb-empty nb-quiet-text", text }));
     said(frame.live() ? "Loading…" : `Not loaded: ${frame.why()}`);
@@ -95,7 +98,7 @@ export function pictures(frame, element, beside) {
     if (answer.ok === false) return said(String(answer.text));
     const shown = dom.make("div", { class: "nb-page", tabindex: 0, role: "group", "aria-label": id });
     dom.page(shown, String(answer.html ?? ""));
-    place.replaceChildren(shown, ...parts.media.strip(frame, { ids: [id], media: answer.data?.media ?? {}, experiment }));
+    place.replaceChildren(parts.trial_curves.curves(frame, beside, id), shown, ...parts.media.strip(frame, { ids: [id], media: answer.data?.media ?? {}, experiment }));
   }
 
   /** Show one trial over the pictures. @param {string} id */
@@ -125,8 +128,16 @@ export function pictures(frame, element, beside) {
     return true;
   });
 
+  /** Whether a chart for each metric is in sight. */
+  const isCharts = () => state.tab === "curves" && state.shown === null && Boolean(made.curves?.isCharts());
+
   return {
-    draw, detail, close, behold,
+    draw, detail, close, behold, isCharts,
+    /** Show a chart for each metric, or go back to one. @param {boolean} on */
+    turnCharts(on) {
+      picture("curves")?.turnCharts(on);
+      turn("curves");
+    },
     /** The trial that is shown, or "". */
     detailed: () => state.shown ?? "",
     /** Give the focus to the detail, where the list is hidden by it. */

@@ -1,5 +1,5 @@
 /**
- * A small picture for each setting that varies: the metric over its values. Dragging filters.
+ * A small picture for each setting that varies: the metric over its values, in shades from early to late trials. Dragging filters.
  *
  * @typedef {import("./rows.js").Trial} Trial
  * @typedef {import("./axes.js").Axis} Axis
@@ -19,7 +19,10 @@ export function picture(frame, beside) {
   const { dom, format, parts } = frame;
   const { rows: logic, axes } = parts;
   const element = dom.make("div", { class: "nb-multiples" });
+  const table = parts.numbers.numbers(frame, "Settings", draw);
   let drawn = "";
+  /** How late a trial came. @type {(row: Trial) => number} */
+  let late = () => 1;
 
   const value = (/** @type {Trial} */ row) => logic.toNumber(row.metrics?.[beside.known.metric]);
 
@@ -28,12 +31,27 @@ export function picture(frame, beside) {
     const able = all.filter((row) => row.status !== "failed" && Number.isFinite(value(row)));
     const seen = new Set(beside.visible().map((row) => row.id));
     const shown = drawnRows(able, seen);
-    const now = JSON.stringify([beside.known.settings, beside.brushes(), shown.map((row) => [row.id, value(row), seen.has(row.id)]), [...beside.slots]]);
+    const now = JSON.stringify([beside.known.settings, beside.brushes(), shown.map((row) => [row.id, value(row), seen.has(row.id)]), [...beside.slots], table.isOn()]);
     if (now === drawn) return;
     drawn = now;
     if (!able.length || !beside.known.settings.length) return element.replaceChildren(dom.make("p", { class: "nb-empty nb-quiet-text", text: able.length ? "No setting varies." : "No values yet." }));
-    element.replaceChildren(...beside.known.settings.slice(0, MOST).map((name) => card(name, able.slice(0, MOST_SAMPLED), shown, seen)), ...same());
+    const cards = () => beside.known.settings.slice(0, MOST).map((name) => card(name, able.slice(0, MOST_SAMPLED), shown, seen));
+    if (table.isOn()) table.trials(beside.visible().filter((row) => Number.isFinite(value(row)) && row.status !== "failed"), titles(able.slice(0, MOST_SAMPLED)));
+    dom.refill(element, legend(able), ...(table.isOn() ? [table.element] : cards()), ...same());
   }
+
+  /** @param {Trial[]} able */
+  function legend(able) {
+    late = parts.shades.lateness(able);
+    const scale = parts.shades.legend(dom, "Early", "late trials", beside.slots.size ? "A rim has the colour of the line" : "");
+    return dom.make("div", { class: "nb-plot-foot nb-same" }, !table.isOn() && scale, table.button());
+  }
+
+  /** The columns of the table: the metric, and each setting with what it explains. @param {Trial[]} able @returns {import("./dots.js").Title[]} */
+  const titles = (able) => [{ text: beside.known.metric, of: value }, ...beside.known.settings.slice(0, MOST).map((name) => {
+    const of = (/** @type {Trial} */ row) => row.settings?.[name];
+    return { text: `${name} (explains ${axes.explains(able.map(of), able.map(value)).toFixed(2)})`, of };
+  })];
 
   /** What is the same in all trials, in one line. */
   function same() {
@@ -76,7 +94,7 @@ export function picture(frame, beside) {
       const [x, y] = [BOX.left + across.place(row.settings?.[name]) * BOX.width, BOX.top + (1 - upwards.place(value(row))) * BOX.height];
       if (!Number.isFinite(x) || !Number.isFinite(y)) return null;
       const title = `${row.id}  ${name} ${format.exact(row.settings?.[name])}  ${beside.known.metric} ${format.number(value(row))}`;
-      return parts.dots.dot(dom, beside, row, { x, y }, { seen, title });
+      return parts.dots.dot(dom, beside, row, { x, y }, { seen, title, colour: parts.shades.shade(late(row)) });
     });
   }
 

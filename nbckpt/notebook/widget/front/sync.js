@@ -5,24 +5,31 @@
  * @typedef {import("./panel.js").Frame} Frame
  */
 
-/** How often to push. The words are those of the kernel. */
+/** How often to push by time. The words are those of the kernel. */
 const PERIODS = [
-  { value: "save", text: "after each save", seconds: 86400 },
-  { value: "minute", text: "every minute, and after each save", seconds: 60 },
-  { value: "five", text: "every 5 minutes, and after each save", seconds: 300 },
-  { value: "half", text: "every 30 minutes, and after each save", seconds: 1800 },
+  { value: "minute", text: "every minute", seconds: 60 },
+  { value: "five", text: "every 5 minutes", seconds: 300 },
+  { value: "half", text: "every 30 minutes", seconds: 1800 },
+  { value: "never", text: "only when I press Sync now", seconds: 0 },
 ];
 
 /** @param {string} written @returns {number} seconds since 1970, or 0 */
 const seconds = (written) => (Date.parse(written) || 0) / 1000;
 
 /** @param {number} period @returns {string} the choice that is nearest */
-export const choice = (period) => PERIODS.reduce((best, each) => (Math.abs(each.seconds - period) < Math.abs(best.seconds - period) ? each : best)).value;
+export const choice = (period) => PERIODS.filter(({ seconds }) => !seconds === !period).reduce((best, each) => (Math.abs(each.seconds - period) < Math.abs(best.seconds - period) ? each : best)).value;
 
-/** What stands on the tab. @param {Message} state */
+/** When a push begins by itself. @param {Message} state */
+export function times({ period, after_saves: saves }) {
+  const often = PERIODS.find(({ value }) => value === choice(period))?.text ?? "";
+  return !saves ? often : period ? `${often}, and after each save` : "after each save";
+}
+
+/** What stands on the tab: a sign, and how much waits in each direction. @param {Message} state */
 export function tab(state) {
   const waiting = (state.waiting?.[0] ?? 0) + (state.waiting?.[1] ?? 0);
-  return { off: "", sending: "↑", waiting: waiting ? `● ${waiting}` : "●", failed: "✕", there: `↓ ${state.there}`, synced: "✓" }[/** @type {"off"} */ (state.state)] ?? "";
+  const both = [waiting ? `↑ ${waiting}` : "", state.there ? `↓ ${state.there}` : ""].filter(Boolean).join(" ");
+  return { off: "", sending: "↑", waiting: both || "●", failed: "✕", there: both, synced: "✓" }[/** @type {"off"} */ (state.state)] ?? "";
 }
 
 /**
@@ -44,7 +51,7 @@ export function sentence(state, format, now, gone = "") {
     return state.pushed_at ? said("failed", `Not safe since ${since(seconds(state.failed_at || state.pushed_at), now, format)}. ${cause}.`) : said("failed", `Not safe elsewhere. ${cause}.`);
   }
   if (state.state === "waiting") return said("waiting", waiting(state, format));
-  if (state.state === "there") return said("warn", `${format.count(state.there, "checkpoint")} there ${state.there === 1 ? "is" : "are"} not here. All of here is in ${state.url}.`);
+  if (state.state === "there") return said("warn", `${onlyThere(state, format)}. All of here is in ${state.url}.`);
   return said("done", `Everything is also in ${state.url}. Checked `, seconds(state.pushed_at), ".");
 }
 
@@ -52,16 +59,19 @@ export function sentence(state, format, now, gone = "") {
 const since = (at, now, format) => (now - at < 86400 ? format.hour(at) : format.age(at, now));
 
 /** @param {Message} state @param {typeof import("./format.js")} format */
-function waiting({ waiting: [checkpoints = 0, trials = 0] = [], url, pushed_at: pushed }, format) {
+const onlyThere = ({ there }, format) => `${format.count(there, "checkpoint")} there ${there === 1 ? "is" : "are"} not here`;
+
+/** @param {Message} state @param {typeof import("./format.js")} format */
+function waiting({ waiting: [checkpoints = 0, trials = 0] = [], waiting_size: size, url, pushed_at: pushed }, format) {
   const what = [checkpoints ? format.count(checkpoints, "checkpoint") : "", trials ? `${checkpoints ? "c" : "C"}hanges of ${format.count(trials, "trial")}` : ""].filter(Boolean);
-  if (what.length) return `${what.join(" and ")} ${checkpoints === 1 && !trials ? "is" : "are"} not there yet.`;
+  if (what.length) return `${what.join(" and ")} ${checkpoints === 1 && !trials ? "is" : "are"} not there yet${size ? `, ${format.size(size)}` : ""}.`;
   return pushed ? `Not checked yet in this kernel: ${url}.` : `Nothing was sent to ${url} yet.`;
 }
 
 /** When the next push comes, in seconds since 1970; null if that is not known. @param {Message} state */
 export function next({ state, background, pushed_at: pushed, period }) {
   const at = seconds(pushed);
-  return background && at && ["synced", "waiting"].includes(state) && period < 86400 ? at + period : null;
+  return background && at && ["synced", "there", "waiting"].includes(state) && period ? at + period : null;
 }
 
 /** @param {Frame} frame @returns {import("./panel.js").Pane} */
@@ -70,21 +80,35 @@ export function pane(frame) {
   /** @type {Message} */
   let state = { state: "", here: [0, 0] };
   let isChanging = false;
+  let asked = 0;
   let drawn = "";
   const card = dom.make("div", { class: "nb-sync-card" });
   const place = dom.make("input", { class: "nb-input", "aria-label": "Place", placeholder: "s3://bucket/folder, or a folder", size: 34 });
   let often = "five";
+  const saves = dom.make("input", { type: "checkbox", checked: true, "data-action": "after-saves" });
+  saves.addEventListener("change", changed);
   const period = dom.select("How often", PERIODS, often, (value) => {
     often = value;
-    if (state.state && state.state !== "off") void set();
+    changed();
   });
   const more = dom.make("div", { class: "nb-sync-more", hidden: true });
   const element = dom.make("div", { class: "nb-sync" }, card, more);
   place.addEventListener("keydown", (event) => event.key === "Enter" && (event.preventDefault(), void set()));
 
+  /** When to push was chosen anew: a sync that is on takes it at once. */
+  function changed() {
+    if (state.state && state.state !== "off") void set();
+  }
+
   async function set() {
-    const answer = await frame.act("sync_set", [], { url: place.value.trim(), period: often });
-    if (answer?.ok) isChanging = false;
+    const wish = { url: place.value.trim(), period: often, after_saves: saves.checked };
+    asked += 1;
+    const answer = await frame.act("sync_set", [], wish);
+    asked -= 1;
+    if (answer?.ok) {
+      isChanging = false;
+      state = { ...state, ...wish, period: PERIODS.find(({ value }) => value === wish.period)?.seconds }; // the kernel tells it later
+    }
     draw(true);
   }
 
@@ -118,9 +142,16 @@ export function pane(frame) {
 
   function facts() {
     const at = next(state);
-    const words = PERIODS.find((each) => each.value === choice(state.period ?? 300))?.text ?? "";
     const push = state.state === "waiting" ? " · next try " : " · next ";
-    return [`${held()} here`, at !== null && !frame.gone() ? push : "", at !== null && !frame.gone() ? frame.until(at) : null, ` · ${words}`];
+    return [`${held()} here`, at !== null && !frame.gone() ? push : "", at !== null && !frame.gone() ? frame.until(at) : null, ` · ${times(state)}`, state.there && state.state !== "there" ? ` · ${onlyThere(state, format)}` : ""];
+  }
+
+  /** Show what the kernel keeps. While it is asked for something else, the newer wish stands. @param {boolean} editing */
+  function choices(editing) {
+    if (!editing && !isChanging) place.value = state.url ?? place.value;
+    if (state.state === "off") return;
+    period.value = often = choice(state.period);
+    saves.checked = state.after_saves;
   }
 
   /** @param {boolean} [anyway] */
@@ -131,10 +162,9 @@ export function pane(frame) {
     drawn = now;
     const { icon, before, at, after } = sentence(state, format, Date.now() / 1000, frame.gone());
     const isOff = state.state === "off";
-    if (!editing && !isChanging) place.value = state.url ?? place.value;
-    often = isOff ? often : choice(state.period);
-    period.value = often;
-    period.disabled = Boolean(frame.why());
+    if (!asked) choices(editing);
+    period.disabled = saves.disabled = Boolean(frame.why());
+    const when = [dom.make("label", {}, "How often ", period), dom.make("label", {}, saves, "also after each save")];
     const [done, size] = state.progress ?? [0, 0];
     dom.fill(
       card,
@@ -142,11 +172,11 @@ export function pane(frame) {
       size ? dom.progress(done / size, "sent") : null,
       dom.make("p", { class: "nb-dim" }, ...(isOff ? [`${held()} would be sent, and after that what is new.`] : facts())),
       isOff || isChanging
-        ? dom.make("div", { class: "nb-sync-form" }, dom.make("label", {}, "Place ", place), dom.make("label", {}, "How often ", period),
+        ? dom.make("div", { class: "nb-sync-form" }, dom.make("label", {}, "Place ", place), ...when,
             dom.button({ label: isOff ? "Turn on" : "Use this place", primary: isOff, run: () => void set(), why: frame.why(), id: "set" }),
             isOff ? null : dom.button({ label: "Cancel", run: () => ((isChanging = false), draw(true)) }))
         : dom.make("div", { class: "nb-sync-form" }, dom.make("span", {}, "Place ", dom.make("code", { class: "nb-wrap", text: state.url })),
-            state.state === "failed" ? null : change(true), dom.make("label", {}, "How often ", period)),
+            state.state === "failed" ? null : change(true), ...when),
     );
     if (editing) place.focus();
     frame.changed();

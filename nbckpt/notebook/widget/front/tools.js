@@ -7,6 +7,8 @@
  * @property {() => import("./columns.js").View} columns
  * @property {() => string | undefined} showing
  * @property {() => void} kept a choice has changed: keep it, and draw
+ * @property {() => boolean} isCharts a chart for each metric is in sight
+ * @property {(on: boolean) => void} turnCharts
  */
 
 /**
@@ -52,7 +54,7 @@ export function tools(frame, view, pane) {
 
   function choiceTools() {
     const made = [];
-    if (known.metrics.length > 1) made.push(dom.select("Metric", known.metrics, known.metric, view.setMetric));
+    if (known.metrics.length > 1) made.push(dom.select("Metric", known.metrics, known.metric, view.setMetric), allMetrics());
     else if (known.metric) made.push(dom.make("span", { text: known.metric }));
     if (known.metric) {
       made.push(dom.select("Value", [{ value: "last", text: "last" }, { value: "best", text: "best" }], state.byBest ? "best" : "last", (value) => view.setByBest(value === "best")));
@@ -65,6 +67,12 @@ export function tools(frame, view, pane) {
     }
     if (frame.width === "narrow" || frame.width === "medium") made.push(stops());
     return made;
+  }
+
+  /** A small chart for each metric, beside the table. */
+  function allMetrics() {
+    const on = pane.isCharts();
+    return dom.make("button", { type: "button", class: "nb-chip", "aria-pressed": String(on), "data-action": "all-metrics", title: "A chart for each metric", text: "All metrics", on: { click: () => pane.turnCharts(!pane.isCharts()) } });
   }
 
   /** List, both or picture, where they stand one above the other. */

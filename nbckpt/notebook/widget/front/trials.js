@@ -32,6 +32,13 @@ export function pane(frame) {
       showSplit();
       redraw();
     },
+    isCharts: () => pictures.isCharts(),
+    turnCharts(on) {
+      if (on && (state.shows === "list" || frame.width === "narrow")) state.shows = "detail";
+      pictures.turnCharts(on);
+      showSplit();
+      redraw();
+    },
   });
   const detail = dom.make("div", { class: "nb-detail" });
   const aside = dom.make("div", { class: "nb-detail nb-aside" });
@@ -46,6 +53,8 @@ export function pane(frame) {
     brush: view.brush, brushes: view.brushes,
     light: (id) => table().light(id),
     select: (ids) => table().select(ids),
+    metric: view.setMetric,
+    turned: () => tools.draw(),
     back: () => table().goto(table().focused?.id ?? ""),
     layout: () => showSplit(),
   });
@@ -94,7 +103,7 @@ export function pane(frame) {
 
   function drawAll() {
     if (!known.heard) return;
-    if (!known.rows.size && !known.experiments.length) return showEmpty();
+    if (isSettingUp || isEmpty()) return showSetUp();
     if (!element.contains(split)) element.replaceChildren(...heading.elements, tools.element, split);
     frame.tall(true);
     heading.draw();
@@ -115,9 +124,28 @@ export function pane(frame) {
     if (roomy && id && known.rows.has(id)) pictures.behold(aside, id);
   }
 
-  function showEmpty() {
+  const isEmpty = () => !known.rows.size && !known.experiments.length;
+  let isSettingUp = false;
+  let lines = /** @type {string[] | null} */ (null);
+  function showSetUp() {
     frame.tall(false);
-    element.replaceChildren(parts.heading.empty(frame, () => void setUp()));
+    const back = isEmpty() ? null : () => { isSettingUp = false; redraw(); };
+    dom.refill(element, parts.heading.setUp(frame, lines ?? [], { look: () => void look(), back }));
+    if (lines === null && frame.live()) void look();
+  }
+
+  /** Ask for the functions of the notebook. */
+  async function look() {
+    lines ??= [];
+    const answer = await frame.ask("functions", [], {});
+    lines = answer?.data?.lines ?? [];
+    redraw();
+  }
+
+  function setUp() {
+    isSettingUp = true;
+    void look();
+    redraw();
   }
 
   /** The selected ones have colours; if there are none, the best few in sight. */
@@ -153,11 +181,6 @@ export function pane(frame) {
     if (text !== null) await act("note", [id], { text });
   }
 
-  async function setUp() {
-    const line = await frame.field({ text: "Function and settings", value: "train --grid lr=0.1,0.01", button: "Run" });
-    if (line !== null && line.trim()) await frame.act("run", [], { line });
-  }
-
   /** @param {string} name */
   function key(name) {
     if (name === "find") return tools.find(), true;
@@ -175,6 +198,7 @@ export function pane(frame) {
   }
 
   function escape() {
+    if (isSettingUp) return (isSettingUp = false), redraw(), true;
     const id = pictures.detailed();
     if (pictures.close()) return showSplit(), redraw(), table().goto(id), true;
     if (view.isFiltered()) return view.unfilter(), true;
@@ -192,7 +216,7 @@ export function pane(frame) {
       if (changed === "rows" && message.kind === "trials") heading.tellBest();
       if (changed === "lines") pictures.draw();
     },
-    actions: () => (known.rows.size ? deeds.actions() : []),
+    actions: () => (known.rows.size && !isSettingUp ? deeds.actions() : []),
     key,
     shown: () => redraw(),
     resized() {
@@ -202,7 +226,7 @@ export function pane(frame) {
     },
     repaint: () => pictures.repaint(),
     standing: () => redraw(),
-    menu: () => [{ label: "Set up a run…", icon: "add", why: frame.why(), run: () => void setUp() }],
+    menu: () => [{ label: "Set up a run…", icon: "add", why: frame.why(), run: setUp }],
     close() {
       cancelAnimationFrame(due);
       clearTimeout(pause);
