@@ -210,6 +210,14 @@ def test_a_resource_of_one_node_keeps_trials_there() -> None:
     assert {node for trial in experiment.trials for node in told(trial, "node")} == {"second"}
 
 
+def test_a_trial_that_met_a_lost_node_is_placed_again(nodes: Nodes) -> None:
+    """Ray places actors on a node that is gone, until it notices. Such a trial has not failed."""
+    nodes.remove("second")
+    nodes.add("second")
+    experiment = finished(count, {"x": nbckpt.grid_search([1, 2])}, resources_per_trial={"second": 0.5})
+    assert [(trial.status, trial.error) for trial in experiment.trials] == [(Status.TERMINATED, "")] * 2
+
+
 class Listener:
     """A file that notes each time when these words are written to it."""
 

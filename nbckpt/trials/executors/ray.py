@@ -31,6 +31,7 @@ from nbckpt.trials.model.trial import WAITS
 from nbckpt.trials.training.function import STOP_TIMEOUT_S
 
 _LOOK_S = 0.5
+_MOST_PLACES = 3
 _DETAIL = re.compile(r"^\t?(class_name|actor_id|pid|namespace|ip|name|repr):.*$", re.MULTILINE)
 
 _log = logging.getLogger("nbckpt")
@@ -72,7 +73,7 @@ class RayExecutor(Executor):
         """See `Executor.start`. Wait for resources on the cluster while the trial is wanted."""
         packed = pack(job)
         started_here = connect()
-        worker = RayWorker(self._actors.remote(job.name), job)
+        worker = RayWorker(self._actors, job)
         try:
             if worker.has_room(self._resources, grows=not started_here, patience_s=self._patience_s):
                 worker.make(packed)
@@ -83,10 +84,17 @@ class RayExecutor(Executor):
 
 
 class RayWorker(Worker):
-    """A trainable in an actor."""
+    """A trainable in an actor.
 
-    def __init__(self, actor: Any, job: Job) -> None:
-        self._actor = actor
+    Args:
+        actors: The class of actors, with its options.
+        job: The trial.
+    """
+
+    def __init__(self, actors: Any, job: Job) -> None:
+        self._actors = actors
+        self._actor = actors.remote(job.name)
+        self._places = 1
         self._job = job
         self._checkpoints = CheckpointFolder(job.folder)
         self._transfer = CheckpointTransfer(self._checkpoints, f"the node of {job.name}")
@@ -115,8 +123,12 @@ class RayWorker(Worker):
         warned = False
         while True:
             if ray.wait([arrived], timeout=_LOOK_S)[0]:
-                self._node = self._get(arrived)
-                return True
+                try:
+                    self._node = self._get(arrived)
+                    return True
+                except WorkerLostError as error:
+                    self._place_again(error)
+                    arrived = self._actor.node.remote()
             fits, usage = situation(resources)
             if not fits and not grows:
                 raise UsageError(f"{self._job.name} will never run: {usage}. Ask for less")
@@ -126,6 +138,23 @@ class RayWorker(Worker):
                 warned = True
             if not self._job.waits(f"{WAITS}the cluster: {usage}" if waits else ""):
                 return False
+
+    def _place_again(self, lost: WorkerLostError) -> None:
+        """Ask for another actor if this one never ran, because Ray had placed it on a node that was gone.
+
+        Ray misses a node some 17 s after a power cut, and places actors on it until then (Ray 2.60).
+
+        Raises:
+            WorkerLostError: The actor was lost for another reason, or several times.
+        """
+        import ray
+
+        cause = lost.__cause__
+        was_placed = isinstance(cause, ray.exceptions.ActorDiedError) and not cause.actor_init_failed
+        if not was_placed or self._places == _MOST_PLACES:
+            raise lost
+        self._places += 1
+        self._actor = self._actors.remote(self._job.name)
 
     def make(self, packed: bytes) -> None:
         """Make the trainable in the actor."""
