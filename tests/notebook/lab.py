@@ -72,6 +72,9 @@ OF_NOTEBOOK = re.compile(
     r"Cannot read properties of undefined \(reading 'schema'\)|Command 'f\S+' .*registered\."
 )
 LONGEST_MS = 60_000
+LONGEST_COMMAND_MS = 200_000
+LOG = ".log"
+"""The output of a server and its kernels, in the folder of the notebooks."""
 expect.set_options(timeout=LONGEST_MS)
 
 WAITING_TRIALS = """
@@ -89,7 +92,10 @@ def wait_for(name):
 """
 """A cell that makes `train`, whose trials wait at a gate, with the panel of the widget."""
 
-COMMAND = "([name, args]) => window.jupyterapp.commands.execute(name, args).then(() => null)"
+COMMAND = """([name, args, longest]) => Promise.race([
+    window.jupyterapp.commands.execute(name, args).then(() => true),
+    new Promise((resolve) => { setTimeout(() => resolve(false), longest); }),
+])"""
 START = "() => { window.jupyterapp.commands.execute('notebook:run-cell'); }"
 ACTIVATE = "(at) => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = at; }"
 RESTART = "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()"
@@ -136,7 +142,16 @@ class Lab:
 
     def command(self, name: str, **arguments: Any) -> None:
         """Run one of JupyterLab's commands and wait for its end."""
-        self.page.evaluate(COMMAND, [name, arguments])
+        if not self.page.evaluate(COMMAND, [name, arguments, LONGEST_COMMAND_MS]):
+            pytest.fail(f"{name} did not end.\n{self.stacks()}")
+
+    def stacks(self) -> str:
+        """End all kernels of the server, and return where each of their threads was."""
+        kernels = kernels_of(self.url)
+        for kernel in kernels:
+            subprocess.run(["pkill", "-ABRT", "-f", f"kernel-{kernel['id']}.json"], check=False)
+        time.sleep(2)
+        return f"{kernels}\n{(self.folder.parent / LOG).read_text()[-20_000:]}"
 
     def run(self, at: int) -> Locator:
         """Run one cell and return its output."""
@@ -262,8 +277,15 @@ def end_kernels(url: str) -> None:
             if error.code != 404:  # Voila ends the kernel of a page that closes
                 raise
 
-    with urllib.request.urlopen(f"{url}/api/kernels", timeout=60) as answer, ThreadPoolExecutor() as pool:
-        list(pool.map(end, json.load(answer)))
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(end, kernels_of(url)))
+
+
+def kernels_of(url: str) -> list[dict[str, Any]]:
+    """Return the kernels of a server, and whether each is busy."""
+    with urllib.request.urlopen(f"{url}/api/kernels", timeout=60) as answer:
+        kernels: list[dict[str, Any]] = json.load(answer)
+    return kernels
 
 
 @contextmanager
@@ -282,12 +304,12 @@ def served(python: str, folder: Path, home: Path, *options: str, **variables: st
     command = [python, "-m", "jupyterlab", *FLAGS, *own]
     around = environment(home) | variables
     with (
-        (home / "log").open("wb") as log,
+        (folder / LOG).open("wb") as log,
         subprocess.Popen(command, env=around, stdout=log, stderr=subprocess.STDOUT) as process,
     ):
         try:
             url = f"http://127.0.0.1:{port}"
-            wait_for(f"{url}/api", process, home / "log")
+            wait_for(f"{url}/api", process, folder / LOG)
             yield url
         finally:
             end(process)
@@ -324,6 +346,7 @@ def environment(home: Path) -> dict[str, str]:
         **os.environ,
         **{name: str(home / place) for name, place in own.items()},
         "JUPYTER_PREFER_ENV_PATH": "1",
+        "PYTHONFAULTHANDLER": "1",
         "NBCKPT_PANEL": "core",  # tests of the other panel ask for it themselves
     }
 
