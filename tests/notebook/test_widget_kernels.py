@@ -24,6 +24,15 @@ def statuses(name):
 RUN = "live = nbckpt.run(train, {{'lr': nbckpt.grid_search([0.1, 0.01])}}, name='{}')"
 PANEL = "%ckpt panel trials"
 HEARS = "import ipykernel\nprint('hears' if ipykernel.version_info >= (7,) else 'waits')"
+WAKE = """() => {
+    const { kernel } = window.jupyterapp.shell.currentWidget.sessionContext.session;
+    const url = `${kernel.serverSettings.wsUrl}api/kernels/${kernel.id}/channels`;
+    setInterval(() => {
+        const socket = new WebSocket(url);
+        socket.onopen = () => socket.close();
+    }, 5000);
+}"""
+"""Connect again and again: ipykernel 7.3 may not read a message until then (ipykernel#1554)."""
 WAITING = re.compile("Waiting for the kernel|No answer since")
 """What the panel says when a kernel has not answered for a second."""
 
@@ -44,6 +53,7 @@ def python(request: pytest.FixtureRequest) -> str:
 def opened(lab: Lab, name: str, *cells: str) -> tuple[Locator, bool]:
     """Run two trials and open the panel; return it, and whether the kernel hears clicks while a cell runs."""
     lab.open(f"{name}.ipynb", f"{BEGIN}\n{HEARS}", RUN.format(name), PANEL, *cells)
+    lab.page.evaluate(WAKE)
     hears = "hears" in text_of(lab.run(0))
     lab.run(1)
     panel = lab.run(2).locator(".nbckpt")
