@@ -56,3 +56,8 @@ test("a setting in a sentence has no zeros behind its digits", () => {
 test("a time that cannot be is no nonsense", () => {
   assert.deepEqual([format.duration(1e300), format.duration("nan"), format.duration(NaN), format.duration(3600)], ["very long", "", "", "1 h 00 min"]);
 });
+
+test("a column of many numbers has one notation", () => {
+  const many = Float64Array.from({ length: 300_000 }, (_, at) => 0.5 + at / 1_000_000);
+  assert.equal(format.numbers(many)(0.6), "0.6000");
+});

@@ -42,7 +42,8 @@ export function numbers(values, digits = 4) {
   const finite = [...values].filter(isFinite).map((value) => Math.abs(Number(value)));
   const whole = finite.every(Number.isInteger);
   const sizes = finite.filter((value) => value > 0);
-  const [low, high] = [Math.min(...sizes), Math.max(...sizes)];
+  // Not Math.min(...sizes): a browser refuses some 120,000 arguments.
+  const [low, high] = [sizes.reduce((a, b) => Math.min(a, b), Infinity), sizes.reduce((a, b) => Math.max(a, b), -Infinity)];
   const wide = sizes.length > 0 && (low < SMALLEST || high / low > WIDEST || high >= 1e9);
   const decimals = sizes.length ? Math.min(MOST_DECIMALS, Math.max(0, digits - 1 - Math.floor(Math.log10(low)))) : 0;
   if (whole && high < 1e9) return (value) => write(value, (number) => thousands(String(number)));
