@@ -27,6 +27,8 @@ from nbckpt.trials.views.formats import tail
 
 _MOST_EXPERIMENTS = 3
 Url = Annotated[str, Word("URL", help="s3://bucket/folder or a folder; by default the location of the sync.")]
+_NO_PLACES = ("on", "now", "soon", "cancel", "status")
+"""The words that somebody may write for an option. As folders they would change where the sync goes."""
 _NO_THREADS = "Threads cannot start here, so each %ckpt sync pushes once."
 
 
@@ -260,6 +262,8 @@ def sync(
     if url == "off":
         auto.stop()
         return _shown(session, former)
+    if url in _NO_PLACES:
+        raise UsageError(f"{url!r} is not a location. Options begin with --. A folder of that name: ./{url}")
     if url:
         auto.start(expanded(url, session.namespace), period, after_saves=not no_saves)
     in_place = now or not (status or auto.in_background)

@@ -47,9 +47,10 @@ class Progress:
     def __str__(self) -> str:
         rest = self.seconds_left if self.done >= _TELLING * self.size else None
         left = "" if rest is None else f", {duration(rest)} left"
+        current = f": {short(self.current, 40)}" if self.current else ""
         return (
             f"{self.files_done:,} of {count(self.files, 'file')}, {size(self.done)} of {size(self.size)}, "
-            f"{size(self.rate)}/s{left}: {short(self.current, 40)}"
+            f"{size(self.rate)}/s{left}{current}"
         )
 
     def __add__(self, other: Progress) -> Progress:

@@ -124,6 +124,7 @@ def test_the_next_command_reports_a_background_failure_once(
         ("push $nowhere/x", "$nowhere/x: there is no variable 'nowhere'"),
         ("push $", "Write $$ for a dollar sign"),
         ("sync there --period -1", "or 0 for none"),
+        ("sync now", "'now' is not a location. Options begin with --. A folder of that name: ./now"),
         ("pull empty", "push some there first"),
     ],
 )

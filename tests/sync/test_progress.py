@@ -19,6 +19,7 @@ from nbckpt.testing import FaultyStore
 
 def test_rate_and_time_left_are_known_after_the_first_bytes() -> None:
     assert (Progress().rate, Progress().seconds_left) == (0.0, None)
+    assert str(Progress(files=2, size=100)) == "0 of 2 files, 0 bytes of 100 bytes, 0 bytes/s"
     halfway = Progress(files=2, files_done=1, size=100, done=25, seconds=5.0)
     assert (halfway.rate, halfway.seconds_left) == (5.0, 15.0)
 
