@@ -115,7 +115,7 @@ def _space(
     config: Sequence[str], grid: Sequence[str], namespace: Mapping[str, object] | None
 ) -> dict[str, object]:
     grids = {key: grid_search(options) for key, options in values.lists(grid, namespace).items()}
-    return values.with_lists(values.assignments(config, namespace), grids)
+    return values.with_lists(values.settings(config, namespace), grids)
 
 
 def _amounts(samples: int, concurrent: int | None, failures: int) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -52,6 +52,20 @@ def assignments(words: Iterable[str], namespace: Namespace | None) -> dict[str, 
         key, text = _halves(word)
         _put(values, key, evaluate(text, namespace, word))
     return values
+
+
+def settings(words: Sequence[str], namespace: Namespace | None) -> dict[str, Any]:
+    """Return the configuration that `k=v` words describe, as `assignments` does.
+
+    Raises:
+        UsageError: As there; or several values have no brackets. One trial would get them all, as a tuple.
+    """
+    for word in words:
+        key, text = _halves(word)
+        is_open = "," in text and not text.lstrip().startswith("(")
+        if is_open and isinstance(evaluate(text, namespace, word), tuple):
+            raise UsageError(f"{word!r}: to try each value, --grid {word}; for one tuple, {key}=({text})")
+    return assignments(words, namespace)
 
 
 def lists(words: Iterable[str], namespace: Namespace | None) -> dict[str, list[Any]]:

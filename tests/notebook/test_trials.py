@@ -86,6 +86,7 @@ def test_run_continues_an_existing_name_unless_resume_never(trained: Notebook) -
         ("run", "required: FUNC"),
         ("run trian", "there is no function 'trian'. Did you mean 'train'?"),
         ("run train lr", "'lr' has no value. Write NAME=VALUE"),
+        ("run train lr=1,2", "'lr=1,2': to try each value, --grid lr=1,2; for one tuple, lr=(1,2)"),
         (
             "run train opt=adam",
             "'opt=adam': there is no variable adam. For a text write it in quotes: 'adam'",
