@@ -61,6 +61,17 @@ def test_an_error_is_one_line_with_the_next_step(store: str, capsys: pytest.Capt
     assert err == "nbckpt: no checkpoint matches 'onee'. Did you mean 'one'? See `nbckpt ls`\n"
 
 
+@pytest.mark.parametrize(
+    ("word", "command"), [("load", "restore"), ("delete", "rm"), ("remove", "rm"), ("list", "ls")]
+)
+def test_a_word_of_another_tool_names_our_command(
+    capsys: pytest.CaptureFixture[str], word: str, command: str
+) -> None:
+    for words in ([word], ["help", word]):
+        assert main(words) == 1
+        assert f"there is no command '{word}'. Did you mean '{command}'?" in capsys.readouterr().err
+
+
 def test_an_unknown_word_is_a_one_line_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sav"]) == 1
     assert (

@@ -75,6 +75,11 @@ def test_every_command_can_show_its_help() -> None:
         )
 
 
+def test_an_option_that_is_not_alike_is_not_suggested() -> None:
+    with pytest.raises(UsageError, match=r"takes no '--mean'\. See"):
+        result("a --mean")
+
+
 def test_a_wrong_option_is_refused_with_the_closest_one() -> None:
     for wrong in ("--exclde", "--exclde=x"):
         with pytest.raises(UsageError, match=f"takes no {wrong!r}. Did you mean '--exclude'"):

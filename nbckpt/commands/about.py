@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import Annotated
 
 from nbckpt.commands.options import Variable, Word
-from nbckpt.commands.table import EXIT_STATUS, IN_NOTEBOOKS, HelpRequest, Session, parse
+from nbckpt.commands.table import EXIT_STATUS, IN_NOTEBOOKS, HelpRequest, Session, no_command, parse
 from nbckpt.core.environment import machine
 from nbckpt.core.memory.pages import page_record
 from nbckpt.core.packs.mapping import MAPS
@@ -188,7 +188,7 @@ def help_(session: Session, command: Annotated[str, Word("COMMAND", "command")] 
         here = (entry for entry in table.values() if entry.name not in elsewhere)
         return Help(session.face, tuple((entry.name, entry.help) for entry in here), elsewhere)
     if command not in table:
-        raise UsageError(f"there is no command {command!r}. List the commands with `{session.face} help`.")
+        raise no_command(table, command, session.face)
     try:
         parse(table, [command, "--help"], session.face)
     except HelpRequest as request:

@@ -115,12 +115,20 @@ def save(
     )
     session.auto.saved()
     cell = session.where.get("cell", {}).get("count")
-    hint = ""
-    if name in namespace and name not in session.hidden and not variables:
-        hint = (
-            f"Saved all variables as checkpoint {name!r}. To save only the variable: %ckpt save {name} {name}"
-        )
+    is_variable = name in namespace and name not in session.hidden
+    hint = _named_like_a_variable(name, variables, saved.manifest) if is_variable else ""
     return SaveResult(saved, f", cell [{cell}]" if cell else "", hint, _unseen(session, saved.manifest))
+
+
+def _named_like_a_variable(name: str, variables: Sequence[str], saved: Manifest) -> str:
+    """Return a note if somebody may have meant the name of a checkpoint for a variable."""
+    if not variables:
+        only = f"%ckpt save {name} {name}"
+        return f"Saved all variables as checkpoint {name!r}. To save only the variable: {only}"
+    if any(value.name == name for value in saved.values):
+        return ""
+    line = " ".join((name, *variables))
+    return f"{name!r} is the name of the checkpoint, and that variable was not saved: %ckpt save NAME {line}"
 
 
 def _recipes(session: Session) -> dict[str, Any]:

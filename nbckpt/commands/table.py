@@ -26,9 +26,25 @@ if TYPE_CHECKING:
 IN_NOTEBOOKS = frozenset({"save", "restore", "track", "cell", "panel", "auto", "redo", "checkout"})
 """Commands that need live variables or a notebook: a shell refuses them."""
 
-
 EXIT_STATUS = "0 success, 1 error, 2 damage, 130 Ctrl-C, 128 + N after signal N"
 """The exit status of the command in a shell."""
+_ELSEWHERE = {
+    **dict.fromkeys(("load", "open", "recover"), "restore"),
+    **dict.fromkeys(("delete", "remove", "drop"), "rm"),
+    **dict.fromkeys(("info", "describe", "view", "cat"), "show"),
+    **dict.fromkeys(("clean", "cleanup", "prune"), "gc"),
+    **dict.fromkeys(("revert", "rollback", "back"), "undo"),
+    **dict.fromkeys(("upload", "backup"), "push"),
+    **dict.fromkeys(("store", "commit"), "save"),
+    "check": "verify",
+    "download": "pull",
+    "kill": "stop",
+    "list": "ls",
+    "log": "history",
+}
+"""Words for our commands that other tools use, so that somebody may try them here."""
+_ALIKE = 0.75
+"""How alike options must be to be suggested: all begin with hyphens."""
 
 
 class Bar(Protocol):
@@ -259,21 +275,25 @@ def parse(table: Mapping[str, Command], words: Sequence[str], face: str) -> Requ
         asks_for_help = not {"-h", "--help"}.isdisjoint(words)
         verb, words = ("help", ["help"]) if asks_for_help else ("status", words)
     if verb not in table:
-        hint = suggestion(verb, table)
-        raise UsageError(f"there is no command {verb!r}. {hint}List the commands with `{face} help`.")
+        raise no_command(table, verb, face)
     command = table[verb]
     if "--schema" in words:  # of a command whose arguments may be missing
         return Request(command, {}, None, "schema")
     parsed, left = _parser_of(command, face).parse_known_args(list(words))
     arguments = vars(parsed)
     if left and not _take_in(command, arguments, left):
-        hint = suggestion(
-            left[0].partition("=")[0], [flag for option in command.options for flag in option.flags]
-        )
+        flags = [flag for option in command.options for flag in option.flags]
+        hint = suggestion(left[0].partition("=")[0], flags, _ALIKE)
         raise UsageError(f"{verb} takes no {left[0]!r}. {hint}See `{face} help {verb}`")
     arguments.pop("verb")
     store = arguments.pop("store", None)
     return Request(command, arguments, store, arguments.pop("form", ""))
+
+
+def no_command(table: Mapping[str, Command], verb: str, face: str) -> UsageError:
+    """Return the error about a command that does not exist."""
+    hint = suggestion(_ELSEWHERE.get(verb, verb), table)
+    return UsageError(f"there is no command {verb!r}. {hint}List the commands with `{face} help`.")
 
 
 def _verb(words: Sequence[str]) -> str:

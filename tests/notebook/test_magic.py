@@ -120,6 +120,14 @@ def test_an_unpicklable_object_is_named_and_the_rest_is_saved(notebook: Notebook
     assert [value.name for value in result.saved.manifest.values if value.name == "ok"] == ["ok"]
 
 
+def test_a_checkpoint_named_like_a_variable_says_what_it_holds(notebook: Notebook) -> None:
+    notebook.run("x, y = 1, 2")
+    assert "To save only the variable: %ckpt save x x" in str(notebook.run("%ckpt save x"))
+    assert "that variable was not saved: %ckpt save NAME x y" in str(notebook.run("%ckpt save x y"))
+    assert not notebook.run("%ckpt save x x y").warns
+    assert not notebook.run("%ckpt save n x y").warns
+
+
 def test_restoring_a_skipped_variable_names_the_reason(notebook: Notebook) -> None:
     notebook.run("g = (i for i in ()); ok = 1")
     notebook.run("%ckpt save n")
