@@ -82,8 +82,9 @@ class Reproduced(Result):
         rows = tuple(
             (row.name, row.recorded, row.now, "equal" if row.same else "differs") for row in self.rows
         )
-        columns = (Column("result", code=True), Column("recorded"), Column("now"), Column(""))
-        return Page(f"Ran {self.label} again in {self.folder}: {results}", (Table("", columns, rows),), notes)
+        columns = (Column("result", code=True), Column("recorded"), Column("now"), Column("comparison"))
+        headline = f"Ran {self.label} again in {self.folder}: {results}"
+        return Page(headline, (Table("results", columns, rows),), notes)
 
 
 def reproduce(

@@ -261,14 +261,15 @@ class Undone(Result):
 def undo(session: Session, steps: Annotated[int, Word("N")] = 1, *, rerun: bool = False) -> Undone | Traveled:
     """Undo the last restore or removal, or cells while auto is on.
 
-    Without auto, repeat it to redo a restore. With auto, each step undoes a cell that changed a variable.
+    Without auto, repeat it to redo a restore. With auto, each step undoes a cell that changed a variable,
+    or a removal if that came last.
 
     Args:
         steps: The number of points to step back, while auto is on.
         rerun: While auto is on, run the cells again that made the variables that cannot be saved.
     """
     points, tracker = session.points, session.tracker
-    if points is not None and points.limits is not None and not tracker.undoable.startswith("removal of"):
+    if points is not None and points.limits is not None and points.since(tracker.removed_at):
         return traveled(session, points.ready().undo(steps, session.where), UNDONE, rerun=rerun)
     if steps != 1 or rerun:
         taken = "--rerun" if rerun else "a number of steps"

@@ -119,6 +119,7 @@ class Auto:
         self._given = 0
         self._last: Mapping[str, Any] = {}
         self._failed: deque[tuple[str, FailedCell]] = deque(maxlen=_MOST_FAILED)
+        self._just_failed: list[tuple[str, FailedCell]] = []
         self._is_running = False
         self._rescue = Rescue(self._save_the_rest, lambda: self.timeline.is_busy)
 
@@ -135,6 +136,7 @@ class Auto:
         """Make no more points. Those that were made stay, and so does the one in the background."""
         self.limits = None
         self._failed.clear()
+        self._just_failed.clear()
         give_tokens(are_given=False)
         self._rescue.end()
         self.wait()
@@ -162,6 +164,15 @@ class Auto:
             self._touched, self._named, self.missed = _NO_NAMES, _NO_NAMES, 0
         return self.timeline
 
+    def since(self, moment: str) -> bool:
+        """Tell whether the present point was made after a moment, as `Manifest.created_at`.
+
+        It is not if the last cells have no point: nobody knows when they changed something.
+        """
+        self.wait()
+        here = self.timeline.here
+        return not moment or (not self.missed and here is not None and here.manifest.created_at > moment)
+
     def settle(self, seconds: float | None = None) -> bool:
         """Wait for the point in the background. Return False if that takes longer.
 
@@ -183,6 +194,7 @@ class Auto:
             if not is_done:
                 self.timeline.drop()
                 self.settle(0)
+            self._sort_failures()
 
     def unseen(self, saved: Manifest) -> tuple[str, ...]:
         """Return the variables that changed without being named, as a save of the present namespace shows.
@@ -211,8 +223,16 @@ class Auto:
         It is empty while nobody knows whether the last cells changed something: their point is being written,
         or the next one takes their changes. See docs/decisions/0141.
         """
-        here, is_open = self.timeline.last, bool(self.missed) or self.timeline.is_writing
-        return () if is_open else tuple(cell for at, cell in self._failed if at == here)
+        here = self.timeline.last
+        return tuple(cell for at, cell in self._failed if at == here) if self._sort_failures() else ()
+
+    def _sort_failures(self) -> bool:
+        """Keep the cells that failed and got no point. Return False while nobody knows which they are."""
+        if self.missed or self.timeline.is_writing:
+            return False
+        self._failed += [(at, cell) for at, cell in self._just_failed if at == self.timeline.last]
+        self._just_failed.clear()
+        return True
 
     def trouble(self) -> str:
         """Return once why the last point in the background was not made; else an empty string."""
@@ -261,7 +281,8 @@ class Auto:
             self.wait()
             self.timeline.note(origin, touched)
             self._last = origin
-            self._note_failure(origin)
+            if not is_command:
+                self._note_failure(origin)
             self.missed += 1
             if self._spent.allows(self.limits.budget, self._clock()):
                 self._begin_point(self.limits, origin)
@@ -275,7 +296,7 @@ class Auto:
         cell = origin.get("cell", {})
         if error := cell.get("error"):
             failed = FailedCell(cell.get("count"), str(cell.get("source", "")), error, now())
-            self._failed.append((self.timeline.last, failed))
+            self._just_failed.append((self.timeline.last, failed))
 
     def _name(self, touched: Touched) -> None:
         """Note what the code of a cell names, if that tells its changes from others. See decision 0106."""

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from nbckpt.core import environment
 from nbckpt.core.history import History
+from nbckpt.core.manifest import now
 from nbckpt.core.references import SHORT, Entry, Ref
-from nbckpt.core.removals import note
+from nbckpt.core.removals import last_removal, note
 from nbckpt.core.trash import bring_back, remove
 from nbckpt.core.values.loading import Failure
+from nbckpt.errors import UsageError
 from nbckpt.states.snapshot import Snapshot, adopt, held, is_state, put_back
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ class Undo:
         states: The former contents of the live states.
         removed: The checkpoints that it removed, with their names.
         beside: The removed parts of experiments.
+        at: When it began, as `Manifest.created_at`.
     """
 
     action: str
@@ -40,6 +43,7 @@ class Undo:
     states: dict[str, Snapshot] = field(default_factory=dict)
     removed: list[tuple[Entry, list[Ref]]] = field(default_factory=list)
     beside: trash.Removal | None = None
+    at: str = field(default_factory=now)
 
     @property
     def is_removal(self) -> bool:
@@ -105,9 +109,15 @@ class Binder:
         return changes | {name: "changed" for name in states if name not in reasons}
 
     def undo(self, history: History, namespace: dict[str, Any]) -> tuple[str, list[str]]:
-        """Revert the last action. Return it as text, with the names of the variables that were changed."""
+        """Revert the last action; see `Tracker.undo`."""
         last = self.last
-        assert last is not None
+        if last is None:
+            removal = last_removal(history)
+            if removal is None:
+                nothing = "nothing was restored here, and the trash is empty"
+                raise UsageError(f"there is nothing to undo: {nothing}")
+            removal.bring_back(history)
+            return str(removal), []
         if not last.is_removal:
             values = {**last.bindings, **last.states}
             self.bind(values, last.settings, namespace, last.action, [])

@@ -24,7 +24,7 @@ from nbckpt.core.trust import open_signer, stranger
 from nbckpt.core.values.loading import Failure
 from nbckpt.core.values.variables import capture
 from nbckpt.core.verify import Verified, verify
-from nbckpt.errors import NbckptError, UsageError
+from nbckpt.errors import NbckptError
 from nbckpt.listing import listing_table, read_rows
 from nbckpt.provenance.background import expect
 from nbckpt.provenance.checkpoint import Origin
@@ -121,6 +121,12 @@ class Tracker(Rich):
     def undoable(self) -> str:
         """The action that `undo` would revert, as text; empty for none."""
         return self._binder.last.action if self._binder.last else ""
+
+    @property
+    def removed_at(self) -> str:
+        """When the removal began that `undo` would revert; empty if it would revert no removal."""
+        last = self._binder.last
+        return last.at if last is not None and last.is_removal else ""
 
     def save(
         self,
@@ -325,13 +331,7 @@ class Tracker(Rich):
         Raises:
             UsageError: There is nothing to undo.
         """
-        if self._binder.last is not None:
-            return self._binder.undo(self.history, namespace)
-        removal = self.last_removal()
-        if removal is None:
-            raise UsageError("there is nothing to undo: nothing was restored here, and the trash is empty")
-        removal.bring_back(self.history)
-        return str(removal), []
+        return self._binder.undo(self.history, namespace)
 
     def last_removal(self) -> Removal | None:
         """Return the last removal of checkpoints that can be undone, made by any process; None for none."""

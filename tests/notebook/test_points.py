@@ -184,6 +184,22 @@ def test_undo_of_a_removal_stays_an_act_on_the_store(watched: Notebook) -> None:
     assert watched.names["a"] == [1]
 
 
+def test_undo_takes_back_cells_and_a_removal_in_their_order(watched: Notebook) -> None:
+    watched.run("a = [1]")
+    watched.run("%ckpt save first")
+    watched.run("a = [2]")
+    watched.run("%ckpt rm first")
+    watched.run("a = [3]")
+    watched.run("%ckpt undo")
+    assert watched.names["a"] == [2]
+    assert "no checkpoint 'first'" in watched.error("%ckpt show first")
+    watched.run("%ckpt undo")
+    assert watched.names["a"] == [2]
+    watched.run("%ckpt show first")
+    watched.run("%ckpt undo")
+    assert watched.names["a"] == [1]
+
+
 def test_points_are_hidden_from_ls_and_completion(watched: Notebook) -> None:
     watched.run("a = 1")
     watched.run("%ckpt save first")
@@ -354,6 +370,19 @@ def test_a_point_with_a_name_is_a_checkpoint(notebook: Notebook) -> None:
     assert "second@1" in [row.label for row in notebook.run("%ckpt ls").rows]
     notebook.run("%ckpt checkout second")
     assert notebook.names["x"] == 1
+
+
+def test_a_failed_cell_with_a_point_did_change_something(watched: Notebook) -> None:
+    watched.run("a = 1")
+    watched.attempt("a = 2\nunknown")
+    watched.run("%ckpt undo")
+    assert watched.run("%ckpt history").page().notes == ()
+
+
+def test_a_failed_command_is_no_failed_cell(watched: Notebook) -> None:
+    watched.run("a = 1")
+    watched.attempt("%ckpt show nothing")
+    assert watched.run("%ckpt history").page().notes == ()
 
 
 def test_history_names_cells_that_failed_and_changed_nothing(watched: Notebook) -> None:

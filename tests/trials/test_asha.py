@@ -476,6 +476,15 @@ def test_only_the_trial_goes_on_that_the_user_resumes() -> None:
     assert {name for name in now if now[name] != done[name]} == {held[0].id}
 
 
+def test_a_resume_in_a_new_kernel_leaves_trials_to_the_scheduler() -> None:
+    former = search()
+    forget(former)
+    again = nbckpt.open_experiment("e").resume(trust=True)
+    assert again.wait(SECONDS)
+    assert steps(again) == steps(former) == [27, 3, 3, 1, 1, 1, 1, 1, 1]
+    assert "One that the scheduler paused: %ckpt resume e/t1" in str(again)
+
+
 def history(experiment: Experiment) -> dict[str, Any]:
     """What holds of each trial after whatever happened on the way."""
     return {

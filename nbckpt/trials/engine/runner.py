@@ -270,8 +270,9 @@ class Runner(TrialSource):
             self._load(trust=trust)
             self._search = self._find_search()
         self.settle()
-        trials = self.resumable(name, errored=errored)
+        self.resumable(name, errored=errored)  # nothing is loaded if there is nothing to resume
         self._load(trust=trust)
+        trials = self.resumable(name, errored=errored)  # the scheduler, now loaded, keeps those that it holds
         if trust:
             trust_trials(self.folder, trials)
         self.launch(experiment, trials, alone=bool(name))

@@ -11,7 +11,7 @@ from nbckpt.errors import UsageError
 from nbckpt.render import Column, Fold, Hint, Page, Result, Table, count
 from nbckpt.trials.model.objectives import Objective, listed
 from nbckpt.trials.model.spec import LOOP
-from nbckpt.trials.model.trial import WAITS, Status, Trial
+from nbckpt.trials.model.trial import WAITS, Status, Trial, is_held
 from nbckpt.trials.model.view import ExperimentView, internals
 from nbckpt.trials.views.data import ExperimentData, experiment_data
 from nbckpt.trials.views.fields import matching
@@ -258,8 +258,10 @@ def _hints(experiment: ExperimentView, states: Mapping[str, str]) -> tuple[Hint,
     details = Hint("Details", f"%ckpt show {name}/t0")
     if experiment.running or by_state.keys() & {RUNNING, PENDING}:  # or another process runs it
         return Hint("Pause", f"%ckpt pause {name}"), Hint("Stop", f"%ckpt stop {name}"), details
+    held = [trial.id for trial in experiment.trials if is_held(trial)]
     if by_state.keys() & {INTERRUPTED, PAUSED}:
-        return (Hint("Resume", _resume(experiment)),)
+        one = Hint("One that the scheduler paused", f"%ckpt resume {name}/{held[0]}") if held else None
+        return tuple(filter(None, (Hint("Resume", _resume(experiment)), one)))
     if failed := by_state.get(FAILED):
         if experiment.spec.executor == LOOP:
             return (Hint("Details", f"%ckpt show {name}/{failed}"),)

@@ -47,7 +47,9 @@ def _rows(trial: Trial) -> Iterator[tuple[str, ...]]:
                 continue
             values = dict(flat(plain(event["config"])))
             changed = (
-                f"{name}={shown_value(value)}" for name, value in values.items() if former.get(name) != value
+                f"{name}={shown_value(value).text}"
+                for name, value in values.items()
+                if former.get(name) != value
             )
             step = event["checkpoint"].rpartition("_")[2].lstrip("0") or "0"
             generation = str(event["rung"] + 1) if "rung" in event else ""
