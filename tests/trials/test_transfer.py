@@ -134,7 +134,7 @@ def worker(tmp_path: Path) -> Iterator[Worker]:
     job = Job(Draws, {}, tmp_path / "t0", "t0", "e/t0", sync=SyncConfig())
     (tmp_path / "t0").mkdir()
     (tmp_path / "t0" / "params.json").write_text("{}")
-    ours = Worker(calls, job)
+    ours = Worker(SimpleNamespace(remote=lambda _: calls), job)
     with mock.patch("nbckpt.trials.executors.ray_actor._has", return_value=False):
         ours.make(pack(job))
     yield ours
