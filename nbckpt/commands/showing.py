@@ -60,7 +60,8 @@ class Shown(Result):
             notes.append(f"Python {provenance['python']} on {provenance.get('system', '?')}")
         if not self.row.trusted:
             ref = self.row.label.split(", ")[0]
-            notes.append(f"Not signed by you. To restore it, first sign it: %ckpt trust {ref}")
+            once, for_good = f"%ckpt restore {ref} --trust", f"%ckpt trust {ref}"
+            notes.append(f"Not signed by you. To restore it once: {once}. To sign it for good: {for_good}")
         states = [value.name for value in manifest.values if value.name in NAMES]
         notes += [self.also] if self.also else []
         notes += [f"Also saved: {_settings(states)}."] if states else []

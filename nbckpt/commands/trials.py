@@ -12,10 +12,11 @@ from nbckpt.commands.options import ExperimentName, Metric, Mode, Number, PageNu
 from nbckpt.commands.table import Session
 from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.errors import Interrupted, NbckptError, UsageError
-from nbckpt.render import Hint, Page, Result
+from nbckpt.render import Cell, Hint, Page, Result, age
 from nbckpt.sync import SyncConfig
 from nbckpt.trials.catalog import Catalog
 from nbckpt.trials.engine.experiment import Experiment
+from nbckpt.trials.model import spec_file
 from nbckpt.trials.model.space import grid_search
 from nbckpt.trials.model.spec import LOOP
 from nbckpt.trials.model.stopping import Stop
@@ -235,17 +236,18 @@ def trials(
     return table
 
 
-def _others(library: Catalog, name: str) -> tuple[tuple[str, str], ...]:
+def _others(library: Catalog, name: str) -> tuple[tuple[str | Cell, ...], ...]:
     """Return a row for each other experiment, newest first."""
     names = [other for other in reversed(library.names()) if other != name]
-    rows = []
+    rows: list[tuple[str | Cell, ...]] = []
     for other in names[:_MOST_OTHERS]:
         try:
-            rows.append((other, counted(states_of(library.open(other)))))
-        except NbckptError as error:
-            rows.append((other, str(error)))
+            trials, began = counted(states_of(library.open(other))), spec_file.began(library.folder / other)
+            rows.append((other, trials, age(began)))
+        except (NbckptError, OSError) as error:
+            rows.append((other, str(error), ""))
     if len(names) > _MOST_OTHERS:
-        rows.append(("…", f"{len(names) - _MOST_OTHERS} more"))
+        rows.append(("…", f"{len(names) - _MOST_OTHERS} more", ""))
     return tuple(rows)
 
 

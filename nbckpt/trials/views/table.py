@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from nbckpt.errors import UsageError
-from nbckpt.render import Column, Fold, Hint, Page, Result, Table, count
+from nbckpt.render import Cell, Column, Fold, Hint, Page, Result, Table, count
 from nbckpt.trials.model.objectives import Objective, listed
 from nbckpt.trials.model.spec import LOOP
 from nbckpt.trials.model.trial import WAITS, Status, Trial, is_held
@@ -69,7 +69,7 @@ class TrialTable(Result):
     metrics: Mapping[str, str] | None = None
     most: int = MOST_ROWS
     sort: bool = False
-    others: tuple[tuple[str, ...], ...] = ()
+    others: tuple[tuple[str | Cell, ...], ...] = ()
     number: int = 0
     metric: str = ""
     mode: str = ""
@@ -109,7 +109,8 @@ class TrialTable(Result):
         front = dict.fromkeys(front_of(trials, several)) if several else None
         table = table_of(shown, trials, states, self._metrics(trials), running, front)
         failed = [trial for trial in trials if trial.status == Status.ERROR]
-        others = Table("other experiments", (Column("experiment"), Column("trials")), self.others)
+        heads = Column("experiment"), Column("trials"), Column("began")
+        others = Table("other experiments", heads, self.others)
         return Page(
             f"{experiment.name}: {counted(states)}",
             (table, others),
