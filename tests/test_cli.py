@@ -104,6 +104,23 @@ def test_a_removal_that_frees_nothing_offers_no_gc(store: str, capsys: pytest.Ca
     assert capsys.readouterr().out.endswith("\nUndo: nbckpt undo\n")
 
 
+def test_older_versions_are_removed_together(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A version that has a second name stays."""
+    with Tracker(store) as tracker:
+        tracker.save({"x": 3}, "one")
+        tracker.save({"x": 4}, "other")
+    assert main(["tag", "one@1", "raw", "--store", store]) == 0
+    capsys.readouterr()
+    assert main(["rm", "one", "--older", "--dry-run", "--store", store]) == 0
+    assert capsys.readouterr().out.startswith("Would remove one@2. ")
+    assert main(["rm", "one", "--older", "--store", store]) == 0
+    with Tracker(store) as tracker:
+        assert {str(ref) for ref in tracker.history.refs()} == {"one@1", "raw@1", "one@3", "other@1"}
+    for name, why in (("one", "every older version has a second name"), ("other", "no older version")):
+        assert main(["rm", name, "--older", "--store", store]) == 1
+        assert why in capsys.readouterr().err
+
+
 def test_showing_a_damaged_checkpoint_has_exit_status_one(store: str) -> None:
     (first, _) = sorted(Path(store, "checkpoints").iterdir())
     first.write_bytes(b"{}")

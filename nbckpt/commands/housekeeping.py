@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -91,7 +92,7 @@ class Removed(Result):
         return Page(f"Removed {named}.", hints=tuple(hints if freed else hints[:1]))
 
 
-def rm(session: Session, ref: Item, *more: Item, dry_run: DryRun = False) -> Removed:
+def rm(session: Session, ref: Item, *more: Item, older: bool = False, dry_run: DryRun = False) -> Removed:
     """Remove checkpoints or experiments; undo brings them back.
 
     Their space is free after gc. Then undo cannot bring them back.
@@ -99,9 +100,12 @@ def rm(session: Session, ref: Item, *more: Item, dry_run: DryRun = False) -> Rem
     Args:
         ref: A checkpoint, EXP/t3@10 for a checkpoint of a trial, or an experiment.
         more: Further checkpoints or experiments.
+        older: Keep the newest version of each name and those with a second name, and remove the others.
     """
     tracker, library = session.tracker, session.library
     refs = [ref, *more]
+    if older:
+        refs = [version for name in refs for version in _older(tracker.history.refs(), name)]
     others = [ref for ref in refs if not is_ref(session, ref)]
     names = library.names()
     others = [ref for ref in dict.fromkeys(others) if ref in names or ("@" in ref and is_trial(ref))]
@@ -116,6 +120,20 @@ def rm(session: Session, ref: Item, *more: Item, dry_run: DryRun = False) -> Rem
     if not dry_run:
         tracker.remove(refs, partial(library.remove, *others) if others else None)
     return Removed(labels, freed, dry_run, tuple(sizes))
+
+
+def _older(refs: Sequence[Ref], name: str) -> list[str]:
+    """Return the versions of a name before the newest, without checkpoints that have a second name.
+
+    Raises:
+        UsageError: There are none.
+    """
+    names = Counter(ref.id for ref in refs)
+    versions = sorted((ref for ref in refs if ref.name == name), key=lambda ref: ref.version)
+    if older := [str(ref) for ref in versions[:-1] if names[ref.id] == 1]:
+        return older
+    kept = "every older version has a second name" if versions[1:] else "it has no older version"
+    raise UsageError(f"{name!r}: {kept}")
 
 
 @dataclass(frozen=True, repr=False)
