@@ -103,7 +103,7 @@ def rm(session: Session, ref: Item, *more: Item, older: bool = False, dry_run: D
         older: Keep the newest version of each name and those with a second name, and remove the others.
     """
     tracker, library = session.tracker, session.library
-    refs = [ref, *more]
+    refs = list(dict.fromkeys([ref, *more]))
     if older:
         refs = [version for name in refs for version in _older(tracker.history.refs(), name)]
     others = [ref for ref in refs if not is_ref(session, ref)]
