@@ -99,6 +99,7 @@ def test_both_packages_are_installed_for_these_tests() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # it runs other tests in a process, in full
 def test_the_laws_hold_without_the_packages() -> None:
     files = [str(TESTS / "core" / f"test_{name}.py") for name in LAWS]
     options = ["-q", "-x", "-p", "no:cacheprovider", "--hypothesis-profile=ci", *CHOSEN]

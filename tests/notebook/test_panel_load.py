@@ -152,6 +152,7 @@ def test_the_panel_shows_a_thousand_trials_in_pages_of_a_hundred(lab: Lab) -> No
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # in full a hundred runs, of some seconds each beside other tests
 def test_many_runs_of_the_panels_cell_leave_one_panel(lab: Lab) -> None:
     lab.open(
         "again.ipynb",
