@@ -134,7 +134,7 @@ def linked(link: re.Match[str], source: str, at: str, files: Files) -> str:
 def command(row: Command) -> str:
     """Return the part of the page of commands about one command."""
     words = " ".join(map(usage, row.options))
-    lines = [f"### {row.name}", f"```text\n%ckpt {row.name} {words}\n```", plain(row.description), ""]
+    lines = [f"### {row.name}", f"```console\n%ckpt {row.name} {words}\n```", plain(row.description), ""]
     if row.options:
         lines += ["| option | meaning |", "| --- | --- |"]
     for option in row.options:
