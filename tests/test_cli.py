@@ -69,14 +69,14 @@ def test_a_word_of_another_tool_names_our_command(
 ) -> None:
     for words in ([word], ["help", word]):
         assert main(words) == 1
-        assert f"there is no command '{word}'. Did you mean '{command}'?" in capsys.readouterr().err
+        assert f"'{word}' is not a command. Did you mean '{command}'?" in capsys.readouterr().err
 
 
 def test_an_unknown_word_is_a_one_line_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sav"]) == 1
     assert (
         capsys.readouterr().err
-        == "nbckpt: there is no command 'sav'. Did you mean 'save'? List the commands with `nbckpt help`.\n"
+        == "nbckpt: 'sav' is not a command. Did you mean 'save'? List the commands with `nbckpt help`.\n"
     )
 
 

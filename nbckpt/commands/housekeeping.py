@@ -104,14 +104,14 @@ def rm(session: Session, ref: Item, *more: Item, older: bool = False, dry_run: D
     """
     tracker, library = session.tracker, session.library
     refs = list(dict.fromkeys([ref, *more]))
+    named = tracker.history.refs()
     if older:
-        refs = [version for name in refs for version in _older(tracker.history.refs(), name)]
+        refs = [version for name in refs for version in _older(named, name)]
     others = [ref for ref in refs if not is_ref(session, ref)]
     names = library.names()
     others = [ref for ref in dict.fromkeys(others) if ref in names or ("@" in ref and is_trial(ref))]
     refs = [ref for ref in refs if ref not in others]
     entries = [tracker.find(ref) for ref in refs]
-    named = tracker.history.refs()
     names_of = {entry: ", ".join(str(ref) for ref in named if ref.id == entry.id) for entry in entries}
     labels = tuple(names_of[entry] or entry.id[:SHORT] for entry in entries)
     freed = tracker.only_in(entries) if entries else 0

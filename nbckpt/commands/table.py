@@ -293,7 +293,7 @@ def parse(table: Mapping[str, Command], words: Sequence[str], face: str) -> Requ
 def no_command(table: Mapping[str, Command], verb: str, face: str) -> UsageError:
     """Return the error about a command that does not exist."""
     hint = suggestion(_ELSEWHERE.get(verb, verb), table)
-    return UsageError(f"there is no command {verb!r}. {hint}List the commands with `{face} help`.")
+    return UsageError(f"{verb!r} is not a command. {hint}List the commands with `{face} help`.")
 
 
 def _verb(words: Sequence[str]) -> str:

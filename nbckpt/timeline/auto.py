@@ -165,13 +165,15 @@ class Auto:
         return self.timeline
 
     def since(self, moment: str) -> bool:
-        """Tell whether the present point was made after a moment, as `Manifest.created_at`.
+        """Tell whether the present point was made after a moment, as `Manifest.created_at`, or there is none.
 
         It is not if the last cells have no point: nobody knows when they changed something.
         """
+        if not moment:
+            return True
         self.wait()
         here = self.timeline.here
-        return not moment or (not self.missed and here is not None and here.manifest.created_at > moment)
+        return not self.missed and here is not None and here.manifest.created_at > moment
 
     def settle(self, seconds: float | None = None) -> bool:
         """Wait for the point in the background. Return False if that takes longer.
