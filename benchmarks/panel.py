@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from urllib.parse import urlsplit
 
 from benchmarks.process import REPOSITORY
 from benchmarks.suite import OURS
+from nbckpt.notebook.widget.parts import front_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +26,6 @@ TASKS = ("sort", "select", "filter")
 
 _LEAST_MS = 50
 """Browsers tell of no shorter task, so this is the most that a task took of which they tell nothing."""
-_FRONT = REPOSITORY / "nbckpt" / "notebook" / "widget" / "front"
 _ADDRESS = "http://panel.test/tests/front/page.html"
 _KINDS = {".js": "text/javascript", ".mjs": "text/javascript", ".html": "text/html", ".css": "text/css"}
 _OBSERVE = """() => {
@@ -94,7 +95,7 @@ def _opened(browser: Any, trials: int) -> Iterator[Any]:
     """Open the panel with a kernel that is none."""
     page = browser.new_page(viewport={"width": 1232, "height": 760})
     page.route("http://panel.test/**", _give)
-    parts = ",".join(sorted(path.name for path in _FRONT.glob("*.js")))
+    parts = ",".join(json.loads(front_parts()["names.json"]))
     page.goto(f"{_ADDRESS}?parts={parts}&count={trials}")
     page.get_by_text(f"All {trials:,}").wait_for()
     page.locator("canvas").wait_for()

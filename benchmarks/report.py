@@ -58,6 +58,7 @@ _SYNCS = {
     "large again": "again",
 }
 _UNWRITTEN = {"again": ("nothing written", 8.0), "changed": ("1 % of one array written", 5.0)}
+_AGAIN_MS = 10.0
 _TASKS = {"save": "save", "again": "save again", "changed": "1 % changed", "restore": "restore"}
 
 
@@ -266,6 +267,8 @@ def _unwritten_rows(measured: Measured) -> list[Row]:
             Row.of(action, "the new bytes, durable", ratios(ours, floor), most, note),
             Row.of(action, "without the page record", ratios(ours, hashing), 0.2),
         ]
+        if task == "again":
+            rows.append(Row.of(action, "ms", [seconds / _MS for seconds in ours], _AGAIN_MS))
     return rows
 
 

@@ -19,7 +19,7 @@ TRIALS, QUICK_TRIALS = 10_000, 300
 REPORTS = 100
 SCHEDULERS = ("asha", "median", "pbt")
 PRUNERS = ("hyperband", "percentile")
-"""Those of Optuna. All of them have `decide`, `resume` and `parse` in seconds, and `memory` in bytes."""
+"""Those of Optuna. All have `decide`, `resume`, `parse` and `turn` in seconds, and `memory` in bytes."""
 
 _DECISION_US, _MEMORY_MIB = 100, 64
 _US, _MIB = 1e-6, 1 << 20
@@ -93,7 +93,38 @@ for number in range(len(experiment.trials), len(experiment.trials) + new):
         asked += 1
         if decision is not None and decision.do in {"stop", "end"}:
             break
-print(decided / asked, resumed, parsed, memory)
+
+class Running:  # an experiment in which all trials have trained a generation, and wait
+    trials, spec = (), experiment.spec
+    members = {f"t{number}": Trial(Path(f"t{number}"), {"x": 0.5}) for number in range(int(sys.argv[1]))}
+
+    @classmethod
+    def trial(cls, name):
+        return cls.members[name]
+
+took, held = 0, {}
+if sys.argv[3] in {"asha", "pbt"}:
+    scheduler = made[sys.argv[3]]()
+    scheduler.setup(Running)
+    for name, trial in Running.members.items():
+        state = state_of(trial)
+        state.iteration, state.checkpoint = 10, "checkpoint_000001"
+        state.last_result = {"training_iteration": 10, "loss": draw.random()}
+        began = time.process_time()
+        decision = scheduler.reported(trial)
+        took += time.process_time() - began
+        fields = {"rung": decision.rung, "reason": decision.reason, "value": decision.value}
+        state.fold({"event": "decision", "do": decision.do, **fields})
+        if decision.do in {"pause", "yield"}:
+            held[name] = trial
+turn = took / len(Running.members)
+for _ in range(new if held else 0):
+    began = time.process_time()
+    pick = scheduler.next_trial(held)
+    turn += (time.process_time() - began) / new
+    if pick is not None:
+        del held[pick[0].id]
+print(decided / asked, resumed, parsed, memory, turn)
 """
 
 
@@ -109,8 +140,8 @@ def measure(bench: Bench, trials: int) -> None:
     run_python(bench.folder, "-c", _MAKE, *sizes)
     for _ in bench.each_round(WORKLOAD):
         for scheduler in (*SCHEDULERS, *(PRUNERS if find_spec("optuna") else ())):
-            values = map(float, run_python(bench.folder, "-c", _DECIDE, *sizes, scheduler).split()[-4:])
-            for task, value in zip(("decide", "resume", "parse", "memory"), values, strict=True):
+            values = map(float, run_python(bench.folder, "-c", _DECIDE, *sizes, scheduler).split()[-5:])
+            for task, value in zip(("decide", "resume", "parse", "memory", "turn"), values, strict=True):
                 bench.measured.seconds[WORKLOAD, OURS, f"{task}, {scheduler}"].append(value)
 
 
@@ -124,8 +155,10 @@ def search_rows(measured: Measured) -> list[Row]:
     for name in (*SCHEDULERS, *PRUNERS):
         resumed, parsed = samples("resume", name), samples("parse", name)
         note = f"{median(resumed):.1f} s" if resumed else ""
+        turns = [value for value in samples("turn", name, _US) if value]
         made += [
             Row.of(f"a decision of {name}, many trials", "us", samples("decide", name, _US), _DECISION_US),
+            *([Row.of("- one and a turn, all wait", "us", turns, _DECISION_US)] if turns else []),
             Row.of(
                 f"- a resume, {REPORTS} reports each",
                 "parsing all journals",

@@ -234,6 +234,7 @@ def travel_rows(measured: Measured) -> list[Row]:
         ),
         Row.of("undo of 1 % of a large array", "ms", _ms(undo), _UNDO_MS),
         Row.of("- the same", "without the page record", ratios(undo, hashing), 1.0),
+        Row.of("- with the page record forced off", "ms", _ms(hashing), _UNDO_MS),
         Row("a tight loop of global lookups", "the same without auto", loop, loop, loop, 1.01),
     ]
     for notebook in sorted(path.stem for path in NOTEBOOKS.glob("*.ipynb")):
@@ -259,6 +260,9 @@ def _cell_rows(task: str, samples: Callable[[str, str], list[float]]) -> Iterato
     floor, hashing = samples(FLOOR, task), samples(HASHING, f"{task}, durable")
     yield Row.of("- durable", "the new bytes, durable", ratios(durable, floor), _DURABLE[task])
     yield Row.of("- durable", "without the page record", ratios(durable, hashing), 1.0)
+    off = _ms(samples(HASHING, f"{task}, pause"))
+    yield Row.of("- pause, with the page record forced off", "ms", off, _PAUSE_MS[task])
+    yield Row.of("- durable, with the page record forced off", "ms", _ms(hashing), _DURABLE_MS[task])
 
 
 def _ms(samples: Sequence[float]) -> list[float]:

@@ -9,6 +9,7 @@ tests/front/fake.mjs.
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 import tempfile
@@ -19,11 +20,11 @@ from urllib.parse import urlencode
 
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from nbckpt.notebook.widget.parts import front_parts
 from notebook.lab import ACTIVATE, Lab, served
 from servers.files import served_folder
 
 ROOT = Path(__file__).resolve().parents[1]
-FRONT = ROOT / "nbckpt" / "notebook" / "widget" / "front"
 PANES = ("trials", "checkpoints", "history", "sync")
 """The tabs of the panel; see docs/decisions/0113."""
 NOTEBOOK = "save-and-browse"
@@ -88,7 +89,7 @@ def panel_pictures(browser: Browser, keep: Callable[[str], bool]) -> Iterator[Pa
 
 def panel_picture(page: Page, address: str, pane: str, theme: str, name: str) -> Path:
     """Take the picture of one tab."""
-    parts = ",".join(sorted(file.name for file in FRONT.glob("*.js")))
+    parts = ",".join(json.loads(front_parts()["names.json"]))
     asked = {"parts": parts, "traits": f'{{"pane": "{pane}"}}'} | ({"dark": "1"} if theme == "dark" else {})
     page.goto(f"{address}?{urlencode(asked)}")
     page.locator("body[data-ready]").wait_for()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-LAB_S, SLOW_S, SHORT_S = 20, 3, 0
+LONG_S, LAB_S, SLOW_S, SHORT_S = 60, 20, 3, 0
 MANY_CASES = 20
 """A function with more cases is slow because of their number: each of them is short."""
 
@@ -23,9 +23,12 @@ def seconds(items: Sequence[pytest.Item]) -> dict[pytest.Item, int]:
     cases = Counter(item.nodeid.partition("[")[0] for item in items)
 
     def of(item: pytest.Item) -> int:
+        marks = {mark.name for mark in item.iter_markers()}
+        if "timeout" in marks:  # it may take longer than all others
+            return LONG_S
         if "lab" in getattr(item, "fixturenames", ()):
             return LAB_S
-        is_long = {"slow", "browser"} & {mark.name for mark in item.iter_markers()}
+        is_long = {"slow", "browser"} & marks
         return SLOW_S if is_long and cases[item.nodeid.partition("[")[0]] <= MANY_CASES else SHORT_S
 
     return {item: of(item) for item in items}

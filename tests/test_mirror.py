@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import itertools
 import json
@@ -39,7 +40,7 @@ from nbckpt.trials.model.journal import Journal
 from nbckpt.trials.model.recorder import TrialRecorder
 from waiting import until
 
-SECONDS = 20
+SECONDS = 60
 
 
 @pytest.fixture
@@ -473,6 +474,24 @@ def test_a_sync_that_one_kernel_turns_off_ends_in_the_others(
     other.close()
     with Tracker(tmp_path / "there") as there:
         assert len(there.entries()) == 1
+
+
+def test_progress_turns_no_sync_on_that_is_being_turned_off(
+    auto: AutoMirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    auto.start(str(tmp_path / "there"), 0, after_saves=False)
+    stops = threading.Thread(target=auto.stop)
+
+    def replace(status: Any, **news: Any) -> Any:
+        if "progress" in news and stops.ident is None:
+            stops.start()
+            stops.join(0.2)  # it ends only if nothing holds it up
+        return dataclasses.replace(status, **news)
+
+    monkeypatch.setattr("nbckpt.mirror.auto.replace", replace)
+    auto._show(Progress())
+    stops.join()
+    assert auto.status is None
 
 
 def test_a_push_that_waits_ends_with_a_sync_that_is_turned_off(

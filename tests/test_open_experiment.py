@@ -66,6 +66,14 @@ def test_a_folder_is_a_store_or_holds_experiments(tmp_path: Path, part: str, for
     assert (experiment.folder, iterations(experiment)) == (tmp_path / "other" / "experiments" / "grid", [2])
 
 
+@pytest.mark.parametrize("form", ["{}/grid", "{}/experiments/grid", "{}/grid/"])
+def test_the_folder_may_stand_before_the_name(tmp_path: Path, form: str) -> None:
+    made(tmp_path / "other" / "experiments")
+    assert iterations(nbckpt.open_experiment(form.format(tmp_path / "other"))) == [2]
+    with pytest.raises(NotFoundError, match="there is no experiment 'nosuch' in"):
+        nbckpt.open_experiment(f"{tmp_path}/other/nosuch")
+
+
 def test_an_opened_experiment_is_controlled(tmp_path: Path) -> None:
     made(tmp_path / "other", n=4, stop=lambda trial, result: result["i"] == 2)
     experiment = nbckpt.open_experiment("grid", tmp_path / "other")

@@ -44,12 +44,15 @@ def result(line: str) -> Any:
 
 def test_words_become_arguments_of_the_function() -> None:
     assert result("a") == ("a", (), "", 20, None, [], "", False)
+    assert result("a --as=b=--")[2] == "b=--"
     assert result("a b c --as x -n 3 --period 0.5 -x d -x e --mode max --dry-run f") == (
         *("a", ("b", "c", "f"), "x", 3, 0.5, ["d", "e"], "max", True),
     )
 
 
-@pytest.mark.parametrize("line", ["", "a --most many", "a --mode mid", "a --unknown", "a --dry-run=1"])
+@pytest.mark.parametrize(
+    "line", ["", "a --most many", "a --mode mid", "a --unknown", "a --dry-run=1", "a --as=--"]
+)
 def test_wrong_words_are_refused_with_the_way_to_the_help(line: str) -> None:
     with pytest.raises(UsageError, match="See `%ckpt help example`"):
         result(line)

@@ -48,7 +48,7 @@ def shares(items: Any, workers: int) -> list[Any]:
     return divided
 
 
-MARKS = st.sampled_from(["", "", "parametrize", "slow", "browser", "lab"])
+MARKS = st.sampled_from(["", "", "parametrize", "slow", "browser", "lab", "timeout"])
 
 
 @given(st.lists(st.lists(MARKS, max_size=6), max_size=9), st.integers(1, 5))
@@ -73,6 +73,11 @@ def test_the_workers_long_tests_take_about_the_same_time() -> None:
     items = made([["lab"] * (at % 7) + [""] * 20 for at in range(20)])
     times = [sum(seconds(share).values()) for share in shares(items, 4)]
     assert max(times) - min(times) <= sum(seconds(made([["lab"]])).values())
+
+
+def test_a_time_limit_of_its_own_makes_a_test_the_longest() -> None:
+    times = seconds(made([["timeout", "lab", "slow", ""]])).values()
+    assert [*times] == sorted({*times}, reverse=True)
 
 
 def test_a_function_of_many_cases_has_short_tests() -> None:

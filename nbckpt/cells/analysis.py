@@ -45,6 +45,10 @@ class Touched:
         )
 
 
+UNKNOWN = Touched(frozenset(), "nobody noted the cell")
+"""What a cell can have touched whose begin or end was interrupted."""
+
+
 def touched(source: str, namespace: dict[str, Any], *, transform: Transform = str) -> Touched:
     """Return the variables that a cell can touch, or can have touched.
 
@@ -67,8 +71,11 @@ def reached(cell: Compiled, namespace: dict[str, Any]) -> Touched:
     reach = Reach(namespace)
     reach.names |= magics.binds
     reach.everything = magics.unknown or None
-    for code in codes:
-        reach.follow(uses(code))
+    try:
+        for code in codes:
+            reach.follow(uses(code))
+    except Exception as error:  # noqa: BLE001  a value's own code may raise anything
+        reach.everything = f"a value that it reaches raises {type(error).__name__}"
     binds = frozenset(magics.binds).union(*(uses(code).binds for code in codes))
     return Touched(frozenset(reach.names), reach.everything, binds)
 

@@ -6,11 +6,14 @@ draws. Here only contents count, and which mutable objects are one.
 
 from __future__ import annotations
 
+import copy
 import copyreg
 import pickle
 import sys
 import types
+from bisect import bisect, bisect_left
 from collections.abc import Iterable, Mapping
+from operator import itemgetter
 from typing import Any
 
 from nbckpt.core.algorithms import PREFERRED
@@ -22,6 +25,7 @@ from nbckpt.core.values.pickler import Pickler
 from nbckpt.errors import CodecError
 
 _ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes, type(...)})
+_start, _end = itemgetter(0), itemgetter(1)
 _CAN_RECUR = (type, types.FunctionType, types.CellType, types.CodeType)
 _NOT_OF_CLASS = frozenset(
     {
@@ -49,6 +53,8 @@ class Digester:
         self._module = namespace.get("__name__", "__main__")
         self._numbers: dict[int, int] = {}
         self._kept: list[object] = []
+        self._ranges: dict[int, list[tuple[int, int, int, int]]] = {}
+        self._arrays = 0
         self._hasher = PREFERRED.hasher()
         self._reduce = Pickler(len, namespace, NO_OVERLAPS, lambda _: True).reducer_override
 
@@ -64,6 +70,13 @@ class Digester:
         except Exception as error:
             raise CodecError(f"{type(error).__name__}: {error}") from error
         return self._hasher.digest().hex()
+
+    def branch(self) -> Digester:
+        """Return a digester that has digested the same values, and that goes on by itself."""
+        other = copy.copy(self)
+        other._numbers, other._kept = dict(self._numbers), [*self._kept]
+        other._ranges = {owner: [*ranges] for owner, ranges in self._ranges.items()}
+        return other
 
     def _write(self, kind: str, data: bytes = b"") -> None:
         self._hasher.update(f"{kind} {len(data)} ".encode() + data)
@@ -141,12 +154,29 @@ class Digester:
         if array.dtype.hasobject:
             self._items("objects", array.ravel().tolist())
             return
+        if array.size:
+            self._shared_memory(array)
+        self._memory(memoryview(array.ravel().view("u1")) if array.size else b"")
+
+    def _shared_memory(self, array: Any) -> None:
+        """Feed the number of the first array with which an array shares memory, and where.
+
+        Only the memory counts: a restored array has another base.
+        """
         root = array
         while type(root.base) is type(array):
             root = root.base
-        if root is not array and array.size and self._is_known(root):
-            self._write("from", str(byte_range(array)[0] - byte_range(root)[0]).encode())
-        self._memory(memoryview(array.ravel().view("u1")) if array.size else b"")
+        owner = root if root.base is None else getattr(root.base, "obj", root.base)
+        ranges = self._ranges.setdefault(id(owner), [])  # arrays of different owners share nothing
+        low, high = byte_range(array)
+        number, first = self._arrays, low
+        begin = bisect(ranges, low, key=_end)
+        if met := ranges[begin : bisect_left(ranges, high, key=_start)]:
+            number, first = met[0][2:]
+            self._write("from", f"{number} {low - first}".encode())
+            low, high = min(low, met[0][0]), max(high, met[-1][1])
+        ranges[begin : begin + len(met)] = [(low, high, number, first)]
+        self._arrays += 1
 
     def _memory(self, data: Any) -> None:
         self._write("memory", str(len(data)).encode())
@@ -194,9 +224,9 @@ class Digester:
             self._feed(state)
 
     def _kept_alive(self, value: object) -> None:
-        number = len(self._kept)
-        self._numbers[id(value)] = number
-        self._kept.append(value)
+        if id(value) not in self._numbers:  # a text that names an object can be one text each time
+            self._numbers[id(value)] = len(self._kept)
+            self._kept.append(value)
 
 
 def _is_importable(value: Any) -> bool:

@@ -24,6 +24,11 @@ def former_reads(source: str) -> set[str]:
     return flow.free
 
 
+def surely_bound(source: str) -> set[str]:
+    """Return the variables that the code of a cell has bound if it ends without an error."""
+    return _Flow().after(ast.parse(source).body, set())
+
+
 class _Flow:
     """Follows the statements of a cell in order.
 

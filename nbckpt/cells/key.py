@@ -8,8 +8,9 @@ from __future__ import annotations
 import ast
 import json
 import platform
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nbckpt.cells.analysis import Touched, compiled, touched
@@ -54,12 +55,16 @@ class CellKey:
         problem: Why the cell has no key.
         inputs: The digest of each variable that the cell reads.
         touched: The variables that the cell can touch.
+        binds: The variables that the cell, or a function that it can call, can bind or delete.
+        digester: It has digested the inputs. It keeps their objects alive.
     """
 
     text: str
     problem: str
     inputs: Mapping[str, str]
     touched: Touched
+    binds: frozenset[str] = frozenset()
+    digester: Digester | None = field(default=None, compare=False)
 
 
 def normal_source(source: str) -> str:
@@ -81,28 +86,30 @@ def cell_key(
     before = touched(code.source, namespace, transform=code.transform)
     if before.everything:
         return CellKey("", before.everything, {}, before)
-    inputs, problem = _digests(_inputs(code, namespace), namespace, made)
+    digester = Digester(namespace)
+    reach = _reach(code, namespace)
+    inputs, problem = _digests(reach.reads, namespace, made, digester)
     python = ".".join(platform.python_version_tuple()[:2])
     parts = {"source": normal_source(code.source), "inputs": inputs, "more": more, "python": python}
     text = PREFERRED.digest(json.dumps(parts, sort_keys=True).encode("utf-8", "backslashreplace")).hex()
-    return CellKey("" if problem else text, problem, inputs, before)
+    binds = before.binds | reach.binds
+    return CellKey("" if problem else text, problem, inputs, before, binds, digester)
 
 
-def _inputs(cell: CellCode, namespace: dict[str, Any]) -> set[str]:
-    """Return the variables whose former values a cell reads, with those that its functions read."""
+def _reach(cell: CellCode, namespace: dict[str, Any]) -> Reach:
+    """Return what a cell leads to from the variables whose former values it reads."""
     reach = Reach(namespace)
     former = former_reads(cell.source)
     for code in compiled(cell.source, cell.transform)[0]:
         used = uses(code)
         reach.follow(replace(used, reads=used.reads & former, binds=frozenset()))
-    return reach.reads
+    return reach
 
 
 def _digests(
-    names: set[str], namespace: dict[str, Any], made: Mapping[str, Made]
+    names: set[str], namespace: dict[str, Any], made: Mapping[str, Made], digester: Digester
 ) -> tuple[dict[str, str], str]:
     """Return the digest of each variable, and why there is none for one of them."""
-    digester = Digester(namespace)
     digests = {}
     for name in sorted(names & namespace.keys()):
         value = namespace[name]
@@ -116,8 +123,40 @@ def _digests(
     return digests, ""
 
 
+def is_made(key: CellKey) -> bool:
+    """Tell whether an input of a cell has no digest, so that nothing tells whether it changed."""
+    return any(digest.startswith(_MADE) for digest in key.inputs.values())
+
+
 def changed_inputs(key: CellKey, namespace: dict[str, Any]) -> set[str]:
     """Return the inputs of a cell that it changed in place, among those that can be digested."""
     before = {name: digest for name, digest in key.inputs.items() if not digest.startswith(_MADE)}
-    digests, _ = _digests({*before}, namespace, {})
+    digests, _ = _digests({*before}, namespace, {}, Digester(namespace))
     return {name for name, digest in before.items() if digests.get(name) != digest}
+
+
+def class_digests(
+    names: Iterable[str], variables: Mapping[str, Any], namespace: dict[str, Any]
+) -> dict[str, str]:
+    """Return the digest of each class among these variables; an empty one if it has none."""
+    digests = {}
+    for name in names:
+        if issubclass(type(kind := variables.get(name)), type):
+            digests[name] = ""
+            with suppress(CodecError):
+                digests[name] = Digester(namespace).digest(kind)
+    return digests
+
+
+def digests_beside(key: CellKey, names: Iterable[str], variables: Mapping[str, Any]) -> dict[str, str]:
+    """Return the digest of each of these variables beside the inputs, before the cell runs.
+
+    It tells what the variable shares with the inputs, too. One without a digest has an empty one.
+    """
+    digests = {}
+    for name in names:
+        digests[name] = ""
+        if key.digester is not None:
+            with suppress(CodecError):
+                digests[name] = key.digester.branch().digest(variables[name])
+    return digests

@@ -78,12 +78,14 @@ class Reach:
     Attributes:
         names: The variables that the code can touch.
         reads: The variables among them whose values the code, or a function that it can call, reads by name.
+        binds: The variables among them that the code, or such a function, can bind or delete.
         everything: Why it can touch every variable; None if it touches only `names`.
     """
 
     def __init__(self, namespace: dict[str, Any]) -> None:
         self.names: set[str] = set()
         self.reads: set[str] = set()
+        self.binds: set[str] = set()
         self.everything: str | None = None
         self._namespace = namespace
         self._module = namespace.get("__name__", "__main__")
@@ -121,6 +123,7 @@ class Reach:
         known = used.reads.intersection(self._namespace)
         self.reads |= known
         self.names |= used.binds | known
+        self.binds |= used.binds
         new = (known | used.binds.intersection(self._namespace)) - self._looked_at
         self._looked_at |= new
         self._take((self._namespace.get(name) for name in new), ours=True)
@@ -146,7 +149,7 @@ class Reach:
         """Tell whether a variable of the user's has the name of a builtin; its value is looked at instead."""
         return name in self._namespace and name != "get_ipython"
 
-    def _take(self, objects: Iterable[object], *, ours: bool) -> None:
+    def _take(self, objects: Iterable[Any], *, ours: bool) -> None:
         """Take the objects that were not seen before, to follow what they hold.
 
         Args:
@@ -160,9 +163,9 @@ class Reach:
             if kind in _PLAIN or id(obj) in seen:
                 continue
             seen[id(obj)] = obj
-            if kind in special or isinstance(obj, type):
+            if kind in special or issubclass(kind, type):
                 self._special_case(obj, ours=ours)
-            elif isinstance(obj, ModuleType):
+            elif issubclass(kind, ModuleType):
                 self._module_case(obj, ours=ours)
             elif ours and (kind.__module__ in _CONTAINERS or kind.__module__ == self._module):
                 self._ours.append(obj)

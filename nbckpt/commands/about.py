@@ -15,6 +15,7 @@ from nbckpt.commands.table import EXIT_STATUS, IN_NOTEBOOKS, HelpRequest, Sessio
 from nbckpt.core.environment import machine
 from nbckpt.core.memory.pages import page_record
 from nbckpt.core.packs.mapping import MAPS
+from nbckpt.core.packs.quick import has_xxhash
 from nbckpt.core.values.codec import dump
 from nbckpt.core.values.diagnose import blame
 from nbckpt.errors import NbckptError, UsageError
@@ -104,10 +105,11 @@ def _checks(session: Session) -> Iterator[Check]:
         finding="restored by mapping files" if maps else "restored by reading files",
     )
     why = page_record().round().why_not
+    points = "with xxhash" if has_xxhash() else "too: faster with pip install xxhash"
     yield Check(
         "page record",
         good=True,
-        finding=f"not used, so a save hashes all arrays: {why}"
+        finding=f"not used, so a save hashes all arrays, and a point of auto {points}: {why}"
         if why
         else "used: a save does not hash arrays that Linux proves unwritten",
     )
@@ -129,16 +131,17 @@ def _read_only(store: Store) -> str:
 
 def _culprits(session: Session, variables: Sequence[str]) -> Iterator[tuple[str, str, str]]:
     namespace = session.namespace or {}
-    if missing := [name for name in variables if name not in namespace]:
+    values = dict(namespace)  # a copy: another thread may bind or delete names
+    if missing := [name for name in variables if name not in values]:
         raise UsageError(f"there is no variable {missing[0]!r}")
     chosen = variables or [
-        name for name in namespace if name not in session.hidden and not name.startswith("__")
+        name for name in values if name not in session.hidden and not name.startswith("__")
     ]
     for name in chosen:
         try:
-            dump(namespace[name], namespace, write=len)
+            dump(values[name], namespace, write=len)
         except Exception:  # noqa: BLE001  a value's own pickling may raise anything
-            yield name, *blame(name, namespace[name], partial(dump, namespace=namespace, write=len))
+            yield name, *blame(name, values[name], partial(dump, namespace=namespace, write=len))
 
 
 @dataclass(frozen=True, repr=False)

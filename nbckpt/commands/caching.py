@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import packages_distributions, version
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 from nbckpt.cells.key import cell_key
@@ -16,6 +17,7 @@ from nbckpt.commands.table import Session
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.names import check_name
 from nbckpt.core.references import CELL
+from nbckpt.core.selection import Selection
 from nbckpt.errors import CodecError, CorruptError, NbckptError, StoreError, UsageError
 from nbckpt.provenance.inputs import described
 from nbckpt.render import Hint, Page, Result, age, count, duration, short, size
@@ -70,9 +72,8 @@ class CellResult(Result):
             notes.append(f"The cell also opened {files}. Changes of such files are not noticed; see --input.")
         if self.kept.lost:
             notes.append(f"Not kept: {', '.join(self.kept.lost)}.")
-        return Page(
-            headline, notes=tuple(notes), hints=(Hint("Run it again", f"%%ckpt cell {self.name} --refresh"),)
-        )
+        again = Hint("Run it again", f"%%ckpt cell {quote(self.name)} --refresh")
+        return Page(headline, notes=tuple(notes), hints=(again,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +148,12 @@ def cell(
     note = ""
     try:
         if not refresh and (kept := results.find(name, key.text)):
-            label = f"cell {name}"
-            names, shown, outputs = results.restore(kept, namespace, label, session.progress)
-            return CellResult(name, kept, tuple(names), "", shown, tuple(outputs))
+            variables = Selection(hidden=session.hidden).of(namespace)
+            if not (note := kept.misfit(key, variables, namespace)):
+                without = kept.without(key, variables)
+                restored = results.restore(kept, namespace, f"cell {name}", session.progress, without=without)
+                names, shown, outputs = restored
+                return CellResult(name, kept, tuple(names), "", shown, tuple(outputs))
     except (CodecError, CorruptError, ImportError, StoreError) as error:
         note = f"its kept result cannot be loaded: {error}"
     run = CellRun(results, name, body.code, key, input_, namespace, session.hidden, session.where)

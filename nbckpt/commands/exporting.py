@@ -132,5 +132,9 @@ def import_(session: Session, file: File) -> Imported:
     Args:
         file: A file that export wrote.
     """
+    with explained("read", file):
+        if Path(file).is_dir():
+            pull = f"%ckpt pull {shlex.quote(file)}"
+            raise UsageError(f"{file!r} is a folder. For the checkpoints in a store: {pull}")
     manifest, ref, new = session.tracker.import_file(file)
     return Imported(manifest, ref, new, session.tracker.history.trusted(manifest))

@@ -20,6 +20,7 @@ from nbckpt.core.references import SHORT, Ref
 from nbckpt.core.tree import Tree
 from nbckpt.errors import NbckptError, UsageError
 from nbckpt.render import Column, Hint, Page, Result, Table, count, short, size
+from nbckpt.trials.catalog import Catalog
 from nbckpt.trials.checkpoint_index import TrialCheckpoint, metric_of
 from nbckpt.trials.trash import empty
 from nbckpt.trials.unused_media import UnusedMedia, free_media
@@ -100,17 +101,19 @@ def rm(session: Session, ref: Item, *more: Item, older: bool = False, dry_run: D
     Args:
         ref: A checkpoint, EXP/t3@10 for a checkpoint of a trial, or an experiment.
         more: Further checkpoints or experiments.
-        older: Keep the newest version of each name and those with a second name, and remove the others.
+        older: Keep the newest version of each name and those with a second name, and remove the others; of an
+            experiment or a trial, keep the newest checkpoint of each trial.
     """
     tracker, library = session.tracker, session.library
     refs = list(dict.fromkeys([ref, *more]))
     named = tracker.history.refs()
     if older:
-        refs = [version for name in refs for version in _older(named, name)]
+        refs = [version for name in refs for version in _older(library, named, name)]
     others = [ref for ref in refs if not is_ref(session, ref)]
     names = library.names()
     others = [ref for ref in dict.fromkeys(others) if ref in names or ("@" in ref and is_trial(ref))]
     refs = [ref for ref in refs if ref not in others]
+    _refuse_trials(session, refs)
     entries = [tracker.find(ref) for ref in refs]
     names_of = {entry: ", ".join(str(ref) for ref in named if ref.id == entry.id) for entry in entries}
     labels = tuple(names_of[entry] or entry.id[:SHORT] for entry in entries)
@@ -122,18 +125,46 @@ def rm(session: Session, ref: Item, *more: Item, older: bool = False, dry_run: D
     return Removed(labels, freed, dry_run, tuple(sizes))
 
 
-def _older(refs: Sequence[Ref], name: str) -> list[str]:
+def _refuse_trials(session: Session, refs: Sequence[str]) -> None:
+    """Refuse to remove a trial, and say what can be removed."""
+    for ref in refs:
+        if is_trial(ref) and not is_ref(session, ref):
+            experiment, trial = session.library.trial(ref)
+            name = f"{experiment.name}/{trial.id}"
+            raise UsageError(
+                f"{name} is a trial. Remove its checkpoints, such as {name}@10; all but the newest: %ckpt rm "
+                f"{name} --older; the whole experiment: %ckpt rm {experiment.name}"
+            )
+
+
+def _older(library: Catalog, refs: Sequence[Ref], name: str) -> list[str]:
     """Return the versions of a name before the newest, without checkpoints that have a second name.
+
+    For the name of an experiment or a trial, return the checkpoints of each trial before the newest.
 
     Raises:
         UsageError: There are none.
     """
     names = Counter(ref.id for ref in refs)
     versions = sorted((ref for ref in refs if ref.name == name), key=lambda ref: ref.version)
+    if not versions and (name in library.names() or (is_trial(name) and "@" not in name)):
+        return _older_of_trials(library, name)
     if older := [str(ref) for ref in versions[:-1] if names[ref.id] == 1]:
         return older
     kept = "every older version has a second name" if versions[1:] else "it has no older version"
     raise UsageError(f"{name!r}: {kept}")
+
+
+def _older_of_trials(library: Catalog, name: str) -> list[str]:
+    experiment, one = (library.open(name), None) if name in library.names() else library.trial(name)
+    older = [
+        f"{experiment.name}/{trial.id}@{record.step}"
+        for trial in ([one] if one else experiment.trials)
+        for record in trial.checkpoints.records()[:-1]
+    ]
+    if not older:
+        raise UsageError(f"{name!r}: no trial has an older checkpoint")
+    return older
 
 
 @dataclass(frozen=True, repr=False)

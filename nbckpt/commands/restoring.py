@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import fnmatch
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -116,11 +117,13 @@ def restore(
         fallback_to_latest: If the checkpoint is missing or damaged, restore the newest whole one instead.
         device: Restore tensors that were saved on a GPU to this device, such as cpu.
     """
+    if as_ and not as_.isidentifier():
+        raise UsageError(f"--as {as_}: no variable's name begins so. Use letters, digits and _")
     if is_trial(ref) and not is_ref(session, ref):
         checkpoint = _trial_checkpoint(session, ref, fallback=fallback_to_latest)
         return _restore_trial(session, *checkpoint, names, as_, device, dry_run=dry_run, trust=trust)
-    return RestoreResult(
-        session.tracker.restore(
+    with _naming_experiments(session, ref):
+        restored = session.tracker.restore(
             ref,
             session.live("restore"),
             names,
@@ -132,10 +135,22 @@ def restore(
             device=device,
             hidden=session.hidden,
             progress=session.progress,
-        ),
-        ref,
-        also_a_trial(session, ref),
-    )
+        )
+    return RestoreResult(restored, ref, also_a_trial(session, ref))
+
+
+@contextmanager
+def _naming_experiments(session: Session, ref: str) -> Iterator[None]:
+    """Say it if the checkpoint is missing because the word is the name of an experiment."""
+    try:
+        yield
+    except NotFoundError:
+        if is_ref(session, ref) or ref not in session.library.names():
+            raise
+        trials = session.library.open(ref).trials
+        trial = next((trial.id for trial in trials if trial.checkpoint_name), "")
+        advice = f". Restore a trial's newest checkpoint: %ckpt restore {ref}/{trial}" if trial else ""
+        raise NotFoundError(f"{ref} is an experiment, and not a checkpoint{advice}") from None
 
 
 @dataclass(frozen=True, repr=False)

@@ -7,6 +7,7 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any, Literal
 
 from nbckpt.commands.browsing import first_row
@@ -18,13 +19,13 @@ from nbckpt.errors import UsageError
 from nbckpt.media.stored import StoredMedia
 from nbckpt.render import Cell, Column, Hint, Page, Result, Table, count
 from nbckpt.trials.comparing import BEST, compare_in
-from nbckpt.trials.model.frame import with_media
+from nbckpt.trials.model.frame import beside, with_media
 from nbckpt.trials.model.metrics import flat, is_number, plain
 from nbckpt.trials.model.trial import Trial
 from nbckpt.trials.views.comparison import TrialsCompared
 from nbckpt.trials.views.formats import shown_value, tail
 from nbckpt.trials.views.front import no_single_best
-from nbckpt.trials.views.metrics import Scope
+from nbckpt.trials.views.metrics import Scope, inferred, likely_mode
 from nbckpt.trials.views.plots.plot import Plot
 from nbckpt.trials.views.plots.plot import plot as draw
 from nbckpt.trials.views.plots.request import PlotRequest
@@ -108,12 +109,12 @@ def results(
 
 
 def _rows(trial: Trial) -> Iterator[dict[str, Any]]:
-    config = {f"config/{name}": value for name, value in flat(plain(trial.config))}
+    own = {"trial": trial.id} | {f"config/{name}": value for name, value in flat(plain(trial.config))}
     for result in with_media(trial.results, trial.media):
         texts = {
             name: str(value) if isinstance(value, StoredMedia) else value for name, value in result.items()
         }
-        yield {"trial": trial.id, **config, **dict(flat(plain(texts)))}
+        yield own | beside(own, dict(flat(plain(texts))))
 
 
 def best(
@@ -135,10 +136,9 @@ def best(
     metric = metric or opened.spec.metric
     direction = mode or opened.spec.mode_of(metric) or opened.spec.mode
     if not metric or not direction:
-        words = f"best {experiment}".strip()
-        raise UsageError(
-            f"which metric? %ckpt {words} --metric {metric or 'loss'} --mode {direction or 'min'}"
-        )
+        words, guess = f"best {experiment}".strip(), metric or next(iter(inferred(opened.trials)), "loss")
+        direction = direction or likely_mode(guess) or "min"
+        raise UsageError(f"which metric? %ckpt {words} --metric {quote(guess)} --mode {direction}")
     trial = opened.best(metric, direction, scope=scope)
     by = f"{metric} ({direction})" if scope == "last" else f"{metric} ({direction} of all its values)"
     return TrialShown(opened, trial, f"Best of {opened.name} by {by}: ")
@@ -164,7 +164,9 @@ def compare(
         word for word in trials if not is_trial(word) and known.isdisjoint({word, word.rpartition("/")[2]})
     ]
     if refs := [word for word in others if is_ref(session, word)]:
-        raise UsageError(f"{refs[0]} is a checkpoint. Compare checkpoints: %ckpt diff {' '.join(refs[:2])}")
+        raise UsageError(
+            f"{refs[0]} is a checkpoint. Compare checkpoints: %ckpt diff {' '.join(map(quote, refs[:2]))}"
+        )
     return compare_in(library, trials, metric, mode)
 
 

@@ -100,7 +100,7 @@ def save(
     namespace = session.live("save")
     hidden = session.hidden
     if all_:
-        hidden = {name for name in namespace if name in session.hidden and name not in session.history}
+        hidden = {name for name in [*namespace] if name in session.hidden and name not in session.history}
     saved = session.tracker.save(
         namespace,
         name,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from shlex import quote
 from typing import Annotated, Any
 
 from nbckpt.commands.meaning import also_a_trial, find_ref, is_trial
@@ -59,7 +60,7 @@ class Shown(Result):
         if provenance.get("python") and not self.provenance:
             notes.append(f"Python {provenance['python']} on {provenance.get('system', '?')}")
         if not self.row.trusted:
-            ref = self.row.label.split(", ")[0]
+            ref = quote(self.row.label.split(", ")[0])
             once, for_good = f"%ckpt restore {ref} --trust", f"%ckpt trust {ref}"
             notes.append(f"Not signed by you. To restore it once: {once}. To sign it for good: {for_good}")
         states = [value.name for value in manifest.values if value.name in NAMES]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import time
 from collections import ChainMap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import Annotated, Any
 
 from nbckpt.commands.options import Word
 from nbckpt.commands.table import Session
+from nbckpt.core.history import History
+from nbckpt.core.references import SHORT, Entry
 from nbckpt.errors import Interrupted, NbckptError, UsageError
 from nbckpt.mirror import PERIOD_S, AutoStatus, Mirror, Mirrored
 from nbckpt.mirror.pending import Waiting
@@ -229,8 +232,22 @@ def push(session: Session, url: Url = "") -> Transferred:
 
 def pull(session: Session, url: Url = "") -> Transferred:
     """Pull new checkpoints and trials from another location."""
-    made = _mirror(session, url)
-    return _transferred(session, made.pull, "pulled", made.target.url)
+    made, history = _mirror(session, url), session.tracker.history
+    before = {entry.id for entry in history.entries()}
+    pulled = _transferred(session, made.pull, "pulled", made.target.url)
+    return replace(pulled, note=_foreign(history, [e for e in history.entries() if e.id not in before]))
+
+
+def _foreign(history: History, pulled: Iterable[Entry]) -> str:
+    """Return what to say of checkpoints that this user did not sign; "" if there are none."""
+    foreign = list[str]()
+    for entry in pulled:
+        with suppress(NbckptError):  # the listing tells which checkpoints cannot be read
+            foreign += [] if history.trusted(history.read(entry)) else [entry.id[:SHORT]]
+    if not foreign:
+        return ""
+    number = f"{count(len(foreign), 'checkpoint')} {'is' if len(foreign) == 1 else 'are'}"
+    return f"{number} not signed by you. Look at one before you trust it: %ckpt show {foreign[0]}"
 
 
 def sync(

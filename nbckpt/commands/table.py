@@ -279,6 +279,9 @@ def parse(table: Mapping[str, Command], words: Sequence[str], face: str) -> Requ
     command = table[verb]
     if "--schema" in words:  # of a command whose arguments may be missing
         return Request(command, {}, None, "schema")
+    # argparse of Python 3.11 takes the `--` in such a word for the end of all options, and gives a list.
+    if bare := next((word for word in words if word[:2] == "--" and word.partition("=")[2] == "--"), ""):
+        raise UsageError(f"{bare} has no value. See `{face} help {verb}`")
     parsed, left = _parser_of(command, face).parse_known_args(list(words))
     arguments = vars(parsed)
     if left and not _take_in(command, arguments, left):

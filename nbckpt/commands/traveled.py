@@ -10,7 +10,7 @@ from nbckpt.commands.table import Session
 from nbckpt.core.environment import NAMES
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.references import SHORT
-from nbckpt.render import Hint, Page, Result, age, short
+from nbckpt.render import Hint, Page, Result, age, count, short
 from nbckpt.timeline.arrival import Arrived
 from nbckpt.timeline.recipes import Recipe, recipes_of, why_not
 from nbckpt.timeline.timeline import Rerun
@@ -41,7 +41,15 @@ class Traveled(Result):
     def page(self) -> Page:
         """See `Result.page`."""
         arrived, manifest = self.arrived, self.arrived.manifest
-        notes = [*self._unseen(), *self._beside(), *self._reran(), *self._not_kept(), *arrived.places]
+        notes = [
+            *self._unseen(),
+            *self._missed(),
+            *self._beside(),
+            *self._reran(),
+            *self._not_kept(),
+            *self._alive(),
+        ]
+        notes += arrived.places
         if not (notes or arrived.changes):
             notes.append("All variables were equal already.")
         cell = manifest.provenance.get("cell")
@@ -67,6 +75,13 @@ class Traveled(Result):
         return [
             f"{short(', '.join(names), 100)} had changed since the last point. That was the first step back."
         ]
+
+    def _missed(self) -> list[str]:
+        """Return a note about cells that an undo took back together with others."""
+        missed = self.arrived.missed
+        were = "was" if missed == 1 else "were"
+        more = "%ckpt auto on --budget 20% makes more points"
+        return [f"{count(missed, 'cell')} without a point {were} undone too: {more}."] if missed else []
 
     def _beside(self) -> list[str]:
         """Return notes about variables that changed without a cell."""
@@ -94,21 +109,45 @@ class Traveled(Result):
             )
         return notes
 
+    def _alive(self) -> list[str]:
+        """Return notes for the variables that stay because no point can hold them."""
+        alive, manifest = self.arrived.alive, self.arrived.manifest
+        there = [value.name for value in manifest.values if value.name in alive]
+        later = [name for name in alive if name not in there]
+        restore = f"%ckpt restore {manifest.id[:SHORT]} {' '.join(there)}"
+        ways = [(there, restore), (later, f"del {', '.join(later)}")]
+        return [_alive(names, way) for names, way in ways if names]
+
     def _not_kept(self) -> list[str]:
         """Return a note for variables that the point could not hold, by the cells that make them."""
         arrived, recipes = self.arrived, recipes_of(self.arrived.manifest)
-        together: dict[tuple[bool, Recipe, str], list[str]] = {}
+        values = {value.name for value in arrived.manifest.values}
+        together: dict[tuple[str, bool, Recipe, str], list[str]] = {}
         for name in (*arrived.unheld, *arrived.missing):
-            reason = why_not(recipes[name])
-            key = name in arrived.missing, () if reason else recipes[name], reason
+            recipe = recipes.get(name, ())
+            reason = why_not(recipe)
+            stays = name in arrived.unheld and name not in arrived.changes
+            key = "kept wholly" if name in values else "kept", stays, () if reason else recipe, reason
             together.setdefault(key, []).append(name)
         return [_note(names, *key, arrived.manifest) for key, names in together.items()]
 
 
-def _note(names: list[str], is_missing: bool, recipe: Recipe, reason: str, target: Manifest) -> str:  # noqa: FBT001
+def _alive(names: list[str], way: str) -> str:
+    stays, pronoun = ("stays as it is", "it") if len(names) == 1 else ("stay as they are", "them")
+    return f"{short(', '.join(names), 100)} {stays}: no point can hold {pronoun}. {way} gives {pronoun} up."
+
+
+def _note(
+    names: list[str],
+    kept: str,
+    stays: bool,  # noqa: FBT001  a part of a key
+    recipe: Recipe,
+    reason: str,
+    target: Manifest,
+) -> str:
     is_one = len(names) == 1
-    stays = " and stays as it is now" if is_one else " and stay as they are now"
-    so = f"{short(', '.join(names), 100)} could not be kept" + ("" if is_missing else stays)
+    now = " and stays as it is now" if is_one else " and stay as they are now"
+    so = f"{short(', '.join(names), 100)} could not be {kept}" + (now if stays else "")
     if reason:
         return f"{so}: {reason}."
     cells, pronoun = ", ".join(f"[{cell.number}]" for cell in recipe), "it" if is_one else "them"

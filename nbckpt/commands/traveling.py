@@ -13,7 +13,8 @@ from nbckpt.core.environment import NAMES
 from nbckpt.core.references import SHORT
 from nbckpt.errors import UsageError
 from nbckpt.render import Cell, Column, Hint, Page, Result, Table, age, count, short, size
-from nbckpt.timeline.auto import Auto, FailedCell
+from nbckpt.timeline.auto import Auto
+from nbckpt.timeline.cells import FailedCell
 from nbckpt.timeline.points import Point, Points
 from nbckpt.timeline.retention import Limits
 
@@ -75,6 +76,8 @@ def auto(
     """
     here = _points(session, "auto")
     if switch == "on":
+        if keep < 1:
+            raise UsageError(f"--keep {keep} is not valid: give a number of points from 1")
         limits = Limits(_share(budget), None if max_ else keep, _bytes(max_) if max_ else None)
         here.turn_on(limits, session.where)
     elif switch == "off":
@@ -196,6 +199,8 @@ def history(session: Session, *, most: Number = 50) -> History:
     Args:
         most: Show the newest N points; 0 for all.
     """
+    if most < 0:
+        raise UsageError(f"-n {most} is not valid: give a number of points, or 0 for all")
     if session.points is not None:
         session.points.settle()
     timeline = session.points.timeline if session.points is not None else None

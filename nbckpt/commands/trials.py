@@ -70,7 +70,8 @@ def run(
     Args:
         function: A function or Trainable class; module:function or file.py:function.
         config: The configuration: Python literals, names of variables, or ranges such as lr=uniform(0, 1).
-        grid: Try each of these values, combined with those of every other grid; repeat for several.
+        grid: Try each of these values, or each item of one list, combined with those of every other
+            grid; repeat for several.
         samples: Try the whole grid N times.
         executor: thread, process, ray, inline or slurm; with options "slurm partition=gpu timeout_min=60".
         gpus: Give each trial N GPUs of its own, with process, ray or slurm. It waits until they are free.

@@ -9,7 +9,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -45,11 +45,11 @@ def assignments(words: Iterable[str], namespace: Namespace | None) -> dict[str, 
     """Return the dict that `k=v` words describe; `a/b=v` makes a nested dict.
 
     Raises:
-        UsageError: A word does not have this form, or its value is neither a literal nor a name.
+        UsageError: A word does not have this form, its value is neither a literal nor a name, or a key comes
+            twice.
     """
     values: dict[str, Any] = {}
-    for word in words:
-        key, text = _halves(word)
+    for word, key, text in _different(words, "leave one out"):
         _put(values, key, evaluate(text, namespace, word))
     return values
 
@@ -71,15 +71,31 @@ def settings(words: Sequence[str], namespace: Namespace | None) -> dict[str, Any
 def lists(words: Iterable[str], namespace: Namespace | None) -> dict[str, list[Any]]:
     """Return the dict that `k=a,b` words describe, with a list of values for each key.
 
+    A list or an array that is the only value stands for its items, as in `k=[a, b]` or `k=rates`.
+
     Raises:
         UsageError: A word does not have this form, or one of its values is neither a literal nor a name.
     """
-    return {key: evaluate(f"[{text}]", namespace, word) for word in words for key, text in [_halves(word)]}
+    different = _different(words, "give all its values in one --grid")
+    return {key: _items(evaluate(f"[{text}]", namespace, word)) for word, key, text in different}
+
+
+def _items(values: list[Any]) -> list[Any]:
+    only: Any = values[0] if len(values) == 1 else None
+    if hasattr(only, "tolist") and getattr(only, "ndim", 0) == 1:
+        only = only.tolist()
+    return [*only] if isinstance(only, list | range) else values
 
 
 def with_lists(config: dict[str, Any], grids: Mapping[str, Any]) -> dict[str, Any]:
-    """Return *config* with *grids* added; the keys of *grids* may be `a/b` paths."""
+    """Return *config* with *grids* added; the keys of *grids* may be `a/b` paths.
+
+    Raises:
+        UsageError: A key has a value too.
+    """
     for key, grid in grids.items():
+        if key in config:
+            raise UsageError(f"{key} has a value and a grid: leave out {key}=… or --grid {key}=…")
         _put(config, key, grid)
     return config
 
@@ -145,10 +161,26 @@ def _halves(word: str) -> tuple[str, str]:
     return key, text
 
 
+def _different(words: Iterable[str], advice: str) -> Iterator[tuple[str, str, str]]:
+    """Yield words of the form `k=v` with their halves. Refuse a key that comes twice."""
+    known: dict[str, str] = {}
+    for word in words:
+        key, text = _halves(word)
+        if key in known:
+            raise UsageError(f"{key} is given twice, as {known[key]} and as {word}: {advice}")
+        known[key] = word
+        yield word, key, text
+
+
 def _put(values: dict[str, Any], key: str, value: Any) -> None:
+    """Put a value into nested dicts. Dicts that are variables of the notebook stay as they are."""
     *above, last = key.split("/")
     for part in above:
-        values = values.setdefault(part, {})
+        inner = values.get(part, {})
+        if not isinstance(inner, Mapping):
+            raise UsageError(f"{key!r} needs a dict {part!r}, and {part} is {inner!r}")
+        own = values[part] = {**inner}
+        values = own
     values[last] = value
 
 
@@ -169,7 +201,7 @@ def find_function(name: str, namespace: Namespace | None) -> Any:
         raise UsageError(f"{name!r} names no module. In a shell write module:function or file.py:function.")
     first, *rest = name.split(".")
     if first not in namespace:
-        callables = [known for known, value in namespace.items() if callable(value)]
+        callables = [known for known, value in dict(namespace).items() if callable(value)]
         raise UsageError(f"there is no function {first!r}. {suggestion(first, callables)}Define it first")
     value = namespace[first]
     for part in rest:
@@ -219,10 +251,11 @@ def find_scheduler(text: str, namespace: Namespace | None) -> Any:
     if name not in SCHEDULERS:
         if optuna.has("Pruner", name):
             return OptunaPruner(name, **options)
-        raise UsageError(
-            f"the scheduler {name!r} is unknown: use {', '.join(SCHEDULERS)}, the name of an Optuna pruner "
-            "such as hyperband, or a variable"
+        lacking = optuna.lacking("Pruner")
+        pruner = (
+            f"or a variable. {lacking}" if lacking else "a pruner of Optuna such as hyperband, or a variable"
         )
+        raise UsageError(f"the scheduler {name!r} is unknown: use {', '.join(SCHEDULERS)}, {pruner}")
     try:
         return SCHEDULERS[name](**options)
     except TypeError as error:

@@ -285,7 +285,7 @@ class References:
             return NotFoundError(f"no checkpoint matches {base!r}. Did you mean {kept!r}?")
         if not entries:
             return NotFoundError(
-                f"no checkpoint {base!r}: {self.store.url} is empty. Make one in a notebook with `%ckpt save`"
+                f"no checkpoint {base!r}: {self.store.url} has none. Make one in a notebook with `%ckpt save`"
             )
         ids = {entry.id for entry in entries}
         names = sorted({ref.name for ref in self.refs() if ref.id in ids})

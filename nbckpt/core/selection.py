@@ -57,7 +57,9 @@ class Selection:
             raise UsageError("every chosen variable is excluded, so there is nothing to save")
         return chosen
 
-    def _is_variable(self, name: str) -> bool:
+    def _is_variable(self, name: Any) -> bool:
+        if not isinstance(name, str):  # `globals()[1] = x` binds no variable
+            return False
         return name not in self.hidden and not (name.startswith("__") and name.endswith("__"))
 
 

@@ -11,6 +11,7 @@ import secrets
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 
 from nbckpt.core.manifest import Manifest, Signature
 from nbckpt.errors import StoreError, UntrustedError
@@ -82,7 +83,7 @@ def open_signer(settings: Settings | None = None) -> Signer:
 
 
 def stranger(manifest: Manifest, ref: str, maker: str) -> UntrustedError:
-    """Return the error for an untrusted checkpoint: a stranger's, or the user's own from a lost secret.
+    """Return the error for an untrusted checkpoint: a stranger's, or perhaps the user's from a lost secret.
 
     Args:
         manifest: The checkpoint, which this user did not sign.
@@ -90,14 +91,15 @@ def stranger(manifest: Manifest, ref: str, maker: str) -> UntrustedError:
         maker: The public name of the secret that made the store.
     """
     label = f"checkpoint {manifest.id[:8]}"
+    ref = quote(ref)
     look = f"Look at it with `%ckpt show {ref}`, then `%ckpt restore {ref} --trust` or `%ckpt trust {ref}`"
     if manifest.signature is None:
         return UntrustedError(f"{label} is not signed, so restoring it could run anything. {look}")
     if manifest.signature.key == maker:
         return UntrustedError(
-            f"{label} was signed with the secret that made this store, but your secret is another one now "
-            "(a new home folder?). Set NBCKPT_SECRET_FILE to the former one, or, if the store is yours, "
-            "`%ckpt trust --store`"
+            f"{label} was signed with the secret that made this store, and your secret is another one. "
+            f"If someone else made the store: {look[0].lower()}{look[1:]}. If you made it (in a former home "
+            "folder?): set NBCKPT_SECRET_FILE to the former secret, or `%ckpt trust --store`"
         )
     return UntrustedError(f"{label} was made by someone else, so restoring it could run anything. {look}")
 

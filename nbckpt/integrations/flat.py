@@ -14,5 +14,5 @@ def flat(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def numbers(result: Mapping[str, Any]) -> dict[str, float]:
-    """Return the numbers of a result by their `a/b` names. Booleans do not count as numbers."""
-    return {name: value for name, value in flat(result).items() if type(value) in {int, float}}
+    """Return the numbers of a result by their `a/b` names, as floats. Booleans do not count as numbers."""
+    return {name: metrics.as_float(value) for name, value in flat(result).items() if metrics.is_number(value)}

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _SEND_EVERY_S = 1.0
 _MOST_METRICS, _MOST_PARAMS = 1000, 100  # MLflow's limits for one request
+_LONGEST_NAME, _LONGEST_PARAM = 240, 6000  # and for one name, which may become longer, and one value
 
 
 @dataclass
@@ -101,7 +102,8 @@ class MLflowCallback(Callback):
         sent = int(run.data.metrics.get("training_iteration", 0))
         self._runs[trial.folder] = _Run(run.info.run_id, sent, trial.results)
         client.update_run(run.info.run_id, status="RUNNING")
-        params = [Param(_name(key), str(value)) for key, value in flat(trial.config).items()]
+        config = _renamed(flat(trial.config))
+        params = [Param(key, str(value)[:_LONGEST_PARAM]) for key, value in config.items()]
         new = [param for param in params if param.key not in run.data.params]
         for at in range(0, len(new), _MOST_PARAMS):
             client.log_batch(run.info.run_id, params=new[at : at + _MOST_PARAMS])
@@ -162,10 +164,22 @@ def _metrics(result: Mapping[str, Any], sent: int) -> Iterator[Metric]:
     step = result["training_iteration"]
     if step > sent:
         milliseconds = int(result["timestamp"] * 1000)
-        metrics = numbers(result).items()
-        yield from (Metric(_name(name), value, milliseconds, step) for name, value in metrics)
+        metrics = _renamed(numbers(result)).items()
+        yield from (Metric(name, value, milliseconds, step) for name, value in metrics)
+
+
+def _renamed(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values by names that MLflow allows. Names that would become the same get `_` at their ends."""
+    renamed: dict[str, Any] = {}
+    for name, value in values.items():
+        allowed = _name(name)
+        while allowed in renamed:
+            allowed += "_"
+        renamed[allowed] = value
+    return renamed
 
 
 def _name(name: str) -> str:
-    """Return a name that MLflow allows."""
-    return re.sub(r"[^\w.\- /]", "_", name)[:250]
+    """Return a name that MLflow allows: it may be a relative path, without `.` and `..`."""
+    parts = re.sub(r"[^\w.\- /]", "_", name)[:_LONGEST_NAME].split("/")
+    return "/".join(part for part in parts if part not in {"", ".", ".."}) or "_"

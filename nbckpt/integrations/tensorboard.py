@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
+from sys import float_info
 from typing import TYPE_CHECKING, Any
 
 from nbckpt.errors import NbckptError, UsageError
@@ -63,7 +64,7 @@ class TensorBoardCallback(Callback):
         # Makes TensorBoard drop the former values of steps that the trial repeats.
         self._write(trial, step=trial.iteration + 1, session_log=SessionLog(status=SessionLog.START))
         config = flat(trial.config).items()
-        params = {key: value if isinstance(value, (int, float, str)) else str(value) for key, value in config}
+        params = {key: _param(value) for key, value in config}
         self._write(trial, summary=hparams_pb(params, trial_id=trial.id, start_time_secs=trial.started_at))
 
     def on_trial_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
@@ -95,6 +96,12 @@ class TensorBoardCallback(Callback):
         writer = self._writers.pop(trial.folder, None)
         if writer is not None:
             writer.close()
+
+
+def _param(value: Any) -> float | str:
+    """Return a value of a configuration as TensorBoard takes it: an integer that no float holds is a text."""
+    is_kept = isinstance(value, (float, str)) or (isinstance(value, int) and abs(value) <= float_info.max)
+    return value if is_kept else str(value)
 
 
 def _images(trial: Trial) -> Iterator[Any]:

@@ -62,7 +62,7 @@ class Media(ABC):
         caption: A short text that is shown with it.
     """
 
-    caption: str
+    caption: str = ""
 
     @abstractmethod
     def encode(self) -> Encoded:

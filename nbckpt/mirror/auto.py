@@ -102,22 +102,22 @@ class AutoMirror:
     @property
     def status(self) -> AutoStatus | None:
         """The state of the sync; None if the store is not synced."""
-        is_running = self._engine is not None and self._engine.is_serving
-        return self._status and replace(self._status, is_running=is_running)
+        engine, status = self._engine, self._status  # read once: any thread may turn the sync off
+        return status and replace(status, is_running=engine is not None and engine.is_serving)
 
     def waiting(self) -> Waiting:
         """Return what changed since this process's last push."""
-        return Waiting() if self._sent is None else self._pending.since(self._sent)
+        return Waiting() if (sent := self._sent) is None else self._pending.since(sent)
 
     @property
     def is_busy(self) -> bool:
         """Whether a push runs in the background or is about to begin."""
-        return self._engine is not None and self._engine.running is not None
+        return (engine := self._engine) is not None and engine.running is not None
 
     @property
     def url(self) -> str:
         """The remote location; empty if the store is not synced."""
-        return "" if self._status is None else self._status.url
+        return "" if (status := self._status) is None else status.url
 
     def start(self, url: str, period: float = PERIOD_S, *, after_saves: bool = True) -> None:
         """Sync the store to *url* from now on, in this kernel and in later ones.
@@ -194,7 +194,7 @@ class AutoMirror:
 
     def cancel(self) -> None:
         """Cancel a running push. Data that was moved stays, and the push is retried later."""
-        if self._engine is not None and (job := self._engine.running):
+        if (engine := self._engine) is not None and (job := engine.running):
             job.cancel.cancel()
 
     def wake(self) -> None:
@@ -202,17 +202,18 @@ class AutoMirror:
         from nbckpt.sync.request import Request
 
         self.follow()
-        if self._engine is None or self._status is None:
+        engine, status = self._engine, self._status
+        if engine is None or status is None:
             return
-        if self._status.by_itself:
-            self._engine.again()
+        if status.by_itself:
+            engine.again()
         else:
-            self._engine.ask(Request("sync_up", self._store.url, self.url))
+            engine.ask(Request("sync_up", self._store.url, status.url))
 
     def saved(self) -> None:
         """Note a save: it is pushed soon if that is wanted."""
         self.follow()
-        if self._status is not None and self._status.after_saves:
+        if (status := self._status) is not None and status.after_saves:
             self.wake()
 
     def push(self, options: TransferOptions | None = None) -> Mirrored:
@@ -248,18 +249,19 @@ class AutoMirror:
 
     def _note(self, url: str, failure: str, **news: Any) -> bool:
         """Update the status if *url* is still the location: a push may end long after a change of it."""
-        if self._status is None or self._status.url != url:
-            return False
-        self._status = replace(self._status, failure=failure, progress=None, **news)
-        self._failures, self._is_reported = (self._failures + 1 if failure else 0), not failure
-        return True
+        with self._changing:
+            if self._status is None or self._status.url != url:
+                return False
+            self._status = replace(self._status, failure=failure, progress=None, **news)
+            self._failures, self._is_reported = (self._failures + 1 if failure else 0), not failure
+            return True
 
     def trouble(self) -> str:
         """Return why the remote location is not up to date, once for each failure; empty for none."""
-        if self._is_reported or self._status is None:
+        if self._is_reported or (status := self._status) is None:
             return ""
         self._is_reported = True
-        return f"{self._status.url} is not up to date: {self._status.failure}"
+        return f"{status.url} is not up to date: {status.failure}"
 
     def close(self) -> None:
         """Make a last push, wait for it, and end the thread. An interrupt cancels the push.
@@ -282,8 +284,8 @@ class AutoMirror:
         self._raise_failure()
 
     def _raise_failure(self) -> None:
-        if self._status is not None and self._status.failure:
-            raise StoreError(f"{self._status.url} is not up to date: {self._status.failure}")
+        if (status := self._status) is not None and status.failure:
+            raise StoreError(f"{status.url} is not up to date: {status.failure}")
 
     def _begin(self, status: AutoStatus) -> None:
         """Start the thread. If it cannot start, only `push` pushes."""
@@ -315,8 +317,9 @@ class AutoMirror:
         return backoff(self._failures, min(period, _RETRY_S)) if self._failures else period
 
     def _show(self, progress: Progress) -> None:
-        if self._status is not None:
-            self._status = replace(self._status, progress=progress)
+        with self._changing:
+            if self._status is not None:
+                self._status = replace(self._status, progress=progress)
 
 
 def _version(file: Path) -> object:

@@ -32,7 +32,7 @@ def open_experiment(name: str, path_or_url: str | os.PathLike[str] | None = None
     is not sent back.
 
     Args:
-        name: The experiment's name.
+        name: The experiment's name; or the folder or URL and the name, such as `ray_results/rates`.
         path_or_url: A store's folder, a folder of experiments, or the URL of a store or of an `upload_dir`;
             by default the store.
 
@@ -48,6 +48,9 @@ def open_experiment(name: str, path_or_url: str | os.PathLike[str] | None = None
         >>> nbckpt.open_experiment("baseline").trials[0].config
         {'lr': 0.1}
     """
+    if path_or_url is None and "/" in name:
+        parent, _, name = name.rstrip("/").rpartition("/")
+        path_or_url = parent or "/"
     if path_or_url is None:
         return Catalog(inside_store(experiments_folder())).open(name)
     folder = local_folder(path_or_url)

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from nbckpt.errors import CorruptError, NbckptError, NotFoundError
+from nbckpt.errors import CorruptError, NbckptError, NotFoundError, UsageError
 from nbckpt.store import PrefixStore, Store, local_folder, open_store
 from nbckpt.sync.download import download
 from nbckpt.sync.target import index_of
@@ -27,7 +27,7 @@ from nbckpt.trials.engine.sheets import (
 )
 from nbckpt.trials.home import experiments_folder, inside_store
 from nbckpt.trials.model import annotation, journal, params, spec_file
-from nbckpt.trials.model.frame import pandas_for
+from nbckpt.trials.model.frame import beside, pandas_for
 from nbckpt.trials.model.metrics import flat
 from nbckpt.trials.model.trial import Trial
 from nbckpt.trials.model.where import Where
@@ -46,9 +46,10 @@ def find_trials(path_or_url: str | os.PathLike[str] | None = None, where: str = 
     """Return the trials of all experiments as a frame: a row for each trial that passes the filter.
 
     The columns are the trial's own fields (`experiment`, `trial`, `status`, `iteration`, `elapsed_s`, `note`,
-    `tags` and others), its last metrics, and its configuration under `config/`. Checkpoints and media are not
-    read. An experiment that cannot be read is left out, and the log says so. While a run uploads its trials
-    to the URL, they are as they were when it began its newest upload.
+    `tags` and others), its last metrics, and its configuration under `config/`. A metric with the name of
+    such a field is under `metrics/`. Checkpoints and media are not read. An experiment that cannot be read
+    is left out, and the log says so. While a run uploads its trials to the URL, they are as they were when it
+    began its newest upload.
 
     Args:
         path_or_url: A store's folder, a folder of experiments, or the URL of a store or of an `upload_dir`;
@@ -70,6 +71,7 @@ def find_trials(path_or_url: str | os.PathLike[str] | None = None, where: str = 
     """
     pandas = pandas_for("find_trials()")
     test = Where(where) if where.strip() else None
+    _check_no_filter(path_or_url)
     rows = _listed(path_or_url)
     if rows is None:
         with _catalogs(path_or_url) as catalogs:
@@ -79,6 +81,15 @@ def find_trials(path_or_url: str | os.PathLike[str] | None = None, where: str = 
         test.check(name for row in values for name in row)
         rows = [row for row, given in zip(rows, values, strict=True) if test.matches(given)]
     return pandas.DataFrame([_columns(trial, own) for trial, own in rows])
+
+
+def _check_no_filter(path_or_url: str | os.PathLike[str] | None) -> None:
+    """Refuse a filter in the place of the folder: no trial would be found there."""
+    given = path_or_url if isinstance(path_or_url, str) else ""
+    folder = local_folder(given) if {*"<>="} & {*given} else None
+    if folder is not None and not folder.exists():
+        advice = f"For a filter write find_trials(where={given!r})"
+        raise UsageError(f"the folder {given!r} does not exist. {advice}")
 
 
 def _listed(path_or_url: str | os.PathLike[str] | None) -> list[tuple[Trial, dict[str, Any]]] | None:
@@ -145,4 +156,4 @@ def _rows(catalog: Catalog) -> Iterator[tuple[Trial, dict[str, Any]]]:
 
 def _columns(trial: Trial, own: Mapping[str, Any]) -> dict[str, Any]:
     config = {f"config/{name}": value for name, value in flat(trial.config)}
-    return {**own, **{name: value for name, value in flat(trial.metrics) if name not in own}, **config}
+    return {**own, **beside({**own, **config}, dict(flat(trial.metrics))), **config}

@@ -119,8 +119,8 @@ class CheckpointMagics(Magics):
 
             with result if isinstance(result, OpenTrial) else nullcontext():
                 self._run(cell)
-        if self._panel is not None:
-            self._panel.refresh()
+        if (panel := self._panel) is not None:
+            panel.refresh()
         if trouble := session.auto.trouble():
             print(f"nbckpt: {visible(trouble)}", file=sys.stderr)  # noqa: T201
         return result, progress
@@ -187,7 +187,9 @@ class CheckpointMagics(Magics):
             NotFoundError: ipywidgets is not installed, and there is no experiment to show without it.
         """
         try:
-            panel = make_panel(lambda: self.session(store), self._is_busy, lambda: self._is_running, tab)
+            panel = make_panel(
+                lambda: self.session(store), self._is_busy, lambda: self._is_running, tab, self._panel
+            )
         except ImportError as error:
             print(f"nbckpt: the panel needs ipywidgets: pip install ipywidgets ({error})", file=sys.stderr)  # noqa: T201
             self._show_static(tab, store)
@@ -225,8 +227,8 @@ class CheckpointMagics(Magics):
         if not self._has_asked:
             self._has_asked = True
             _ask_git()  # after the cell that loaded the extension, because the imports take time
-        if self._panel is not None:
-            self._panel.look_again()
+        if (panel := self._panel) is not None:
+            panel.look_again()
 
     def _close_panel(self) -> None:
         if self._panel is not None:

@@ -3,33 +3,49 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
 from IPython.core.interactiveshell import InteractiveShell
 
-_HISTORY = re.compile(r"_{1,3}|_\d+")
-_MACHINERY = re.compile(r"_i{1,3}|_i\d+|_oh|_dh|_ih|In|Out|exit|quit|get_ipython|open")
+_KINDS = re.compile(
+    r"(?P<history>_{1,3}|_\d+)|(?P<machinery>_i{1,3}|_i\d+|_oh|_dh|_ih|In|Out|exit|quit|get_ipython|open)"
+)
+_ABSENT = object()
+
+
+@lru_cache(maxsize=100_000)  # each cell adds two names, and all are looked at after each cell
+def _kind_of(name: str) -> str | None:
+    kind = _KINDS.fullmatch(name)
+    return kind and kind.lastgroup
 
 
 def history_names(shell: InteractiveShell) -> frozenset[str]:
     """Return the names of earlier results, such as `_` and `_12`."""
-    return frozenset(name for name in shell.user_ns if _HISTORY.fullmatch(name))
+    return frozenset(
+        name for name in [*shell.user_ns] if isinstance(name, str) and _kind_of(name) == "history"
+    )
 
 
 def hidden_names(shell: InteractiveShell) -> frozenset[str]:
     """Return the names that are not the user's variables: those of earlier results and of IPython.
 
-    A name that the user has bound to something else is the user's.
+    A name that the user has bound to something else is the user's. A key that is not a text counts as hidden.
     """
     start = shell.user_ns_hidden
-    ours = {name for name, value in shell.user_ns.items() if name in start and start[name] is value}
-    machinery = {name for name in shell.user_ns if _MACHINERY.fullmatch(name) and _is_of_ipython(shell, name)}
-    return frozenset(ours | machinery | history_names(shell))
+
+    def is_hidden(name: Any, value: object) -> bool:
+        kind = _kind_of(name) if isinstance(name, str) else "history"
+        return kind == "history" or (kind == "machinery" and _is_ipythons(shell, name, value))
+
+    now = dict(shell.user_ns)  # a copy: another thread may run a cell
+    return frozenset(
+        name for name, value in now.items() if start.get(name, _ABSENT) is value or is_hidden(name, value)
+    )
 
 
-def _is_of_ipython(shell: InteractiveShell, name: str) -> bool:
-    """Tell whether a name that IPython defines still has a value of IPython."""
-    value = shell.user_ns[name]
+def _is_ipythons(shell: InteractiveShell, name: str, value: object) -> bool:
+    """Tell whether the value of a name that IPython defines is still one of IPython's."""
     if name in {"exit", "quit", "get_ipython", "open"}:
         return value is shell.user_ns_hidden.get(name, value) or callable(value)
     return isinstance(value, (str, list, dict))

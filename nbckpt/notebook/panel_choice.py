@@ -38,6 +38,7 @@ def make_panel(
     is_busy: Callable[[], bool],
     is_running: Callable[[], bool],
     tab: str,
+    former: ShownPanel | None = None,
 ) -> ShownPanel:
     """Return the panel that works here; see docs/decisions/0100.
 
@@ -46,6 +47,7 @@ def make_panel(
         is_busy: Tells whether a cell runs in another thread than the caller.
         is_running: Tells whether a cell runs in any thread.
         tab: The tab in front; empty for the usual one.
+        former: The panel before, whose choices are taken over.
 
     Raises:
         UsageError: There is no such tab.
@@ -54,7 +56,8 @@ def make_panel(
     if panel_kind() != "core" and has_anywidget():
         from nbckpt.notebook.widget.panel import WidgetPanel
 
-        return WidgetPanel(open_session, is_busy, tab, is_running)
+        former = former if isinstance(former, WidgetPanel) else None
+        return WidgetPanel(open_session, is_busy, tab, is_running, former)
     from nbckpt.notebook.panels import Panel
 
     return Panel(open_session, is_busy, tab or "checkpoints")

@@ -47,6 +47,7 @@ class CellWatch:
     ) -> None:
         self._shell, self._points, self._origin = shell, points, origin
         self._depth = 0
+        self._outermost: Any = None
         self._began = 0.0
         self._cell: Compiled | None = None
         self._before: Touched | None = None
@@ -54,30 +55,36 @@ class CellWatch:
 
     def begun(self, info: Any = None) -> None:
         """Note what the code of a cell that is about to run can touch."""
-        self._depth += 1
+        self._depth = 1 if self._is_over() else self._depth + 1
         if self._depth > 1:
             return  # a cell that another cell runs
+        self._outermost, self._cell, self._before = info, None, None
+        self._is_command = _COMMAND.fullmatch(info.raw_cell) is not None
         points = self._points()
-        is_on = points is not None and points.limits is not None
-        self._cell = self._compiled(info) if is_on else None
-        self._is_command = is_on and _COMMAND.fullmatch(info.raw_cell) is not None
-        self._before = self._touched(self._cell) if self._cell is not None else None
-        if points is not None and self._before is not None:
-            points.before_cell(self._before)
+        if points is not None and points.limits is not None:
+            self._before = self._touched()
+            try:
+                self._cell = self._compiled(info)
+                self._before = self._touched()
+            finally:  # also after an interrupt, because IPython runs the cell then
+                points.before_cell(self._before)
             _say_trouble(points)
         self._began = time.perf_counter()
 
     def ended(self, result: Any = None) -> None:
         """Make a point after a cell, also after one that failed."""
+        if result is not None and not result.info.raw_cell.strip():
+            return  # IPython does not tell when an empty cell begins
         self._depth = max(0, self._depth - 1)
-        points = self._points()
+        points, before = self._points(), self._before
         if self._depth or points is None or points.limits is None:
             return
-        if self._cell is None or self._before is None:
-            return
+        if before is None and self._is_command:
+            return  # it turned the points on
         seconds = time.perf_counter() - self._began
         try:
-            touched = self._before | self._touched(self._cell)
+            touched = self._touched()
+            touched = touched if before is None else before | touched
             outcome = self._outcome(seconds, result)
             points.after_cell(seconds, touched, outcome, is_command=self._is_command)
             _say_trouble(points)
@@ -85,13 +92,19 @@ class CellWatch:
             _say(f"there is no point of this cell, and the next one takes its changes too: {error}")
         except KeyboardInterrupt:
             _say("there is no point of this cell, because it was interrupted; the next one takes its changes")
-        if news := points.news():
-            _say(news)
+        else:
+            if news := points.news():
+                _say(news)
+
+    def _is_over(self) -> bool:
+        """Tell whether the outermost cell has ended. An interrupt can keep IPython from telling `ended`."""
+        last = self._shell.last_execution_result
+        return last is not None and last.info is self._outermost
 
     def _outcome(self, seconds: float, result: Any) -> Mapping[str, Any]:
         """Return the cell and the notebook, with the run time and the name of the exception, if it failed."""
         origin = self._origin()
-        error = result.error_before_exec or result.error_in_exec
+        error = result and (result.error_before_exec or result.error_in_exec)
         outcome = {"seconds": round(seconds, 3), **({"error": type(error).__name__} if error else {})}
         return {**origin, "cell": {**origin.get("cell", {}), **outcome}}
 
@@ -108,22 +121,22 @@ class CellWatch:
         transform = self._shell.transform_cell
         return compiled(transform(info.raw_cell), transform)
 
-    def _touched(self, cell: Compiled) -> Touched:
-        from nbckpt.cells.analysis import reached
+    def _touched(self) -> Touched:
+        from nbckpt.cells.analysis import UNKNOWN, reached
 
-        return reached(cell, self._shell.user_ns)
+        return UNKNOWN if self._cell is None else reached(self._cell, self._shell.user_ns)
 
 
 def show_last_state(shell: InteractiveShell, tracker: Callable[[], Tracker]) -> None:
     """Print a line about the last point of this notebook, if no variable is bound yet."""
-    bound = {name for name in shell.user_ns if not name.startswith("_")} - shell.user_ns_hidden.keys()
+    bound = {name for name in shell.user_ns if not str(name).startswith("_")} - shell.user_ns_hidden.keys()
     if not bound and Path(Settings.load().store, "points").is_dir():
         with suppress(NbckptError, OSError):  # loading must not fail; `%ckpt ls` tells what is wrong
-            if line := _last_state(tracker()):
+            if line := last_state(tracker()):
                 print(line)  # noqa: T201
 
 
-def _last_state(tracker: Tracker) -> str:
+def last_state(tracker: Tracker) -> str:
     """Return a line about the newest state, if it is a point. If a save came later, its cell has shown it.
 
     It names the point: `%ckpt auto on` makes a newer one, of an empty namespace.

@@ -85,8 +85,12 @@ class StaticOutput:
 
     def tick(self) -> None:
         """Show the newest result if the last update is two seconds ago or more."""
-        if time.monotonic() - self._put_at >= PERIOD_S:
+        if self.is_due():
             self.flush()
+
+    def is_due(self) -> bool:
+        """Tell whether the last update is two seconds ago or more."""
+        return time.monotonic() - self._put_at >= PERIOD_S
 
     def flush(self) -> None:
         """Show the newest result at once, if it is not shown yet."""

@@ -47,7 +47,8 @@ class OpenStores:
             from nbckpt.timeline.timeline import Timeline
 
             shell, tracker = self._shell, self.open(store)[0]
-            self.points[store] = Auto(Timeline(tracker, shell.user_ns, lambda: hidden_names(shell)))
+            timeline = Timeline(tracker, shell.user_ns, lambda: hidden_names(shell))
+            self.points[store] = Auto(timeline, hears_cells=store is None)
         return self.points[store]
 
     def close(self) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from nbckpt.errors import NbckptError
+from nbckpt.provenance.definitions import definitions, lines_that_differ
 from nbckpt.provenance.document import Provenance
 from nbckpt.render import count, short, size, visible
 
@@ -16,6 +17,7 @@ _MOST_PATH = 40
 _MOST_NAMES = 3
 _LISTS = {"package", "data"}
 """Parts that have many members, of which one side may lack some."""
+_DEFINITIONS = {"function", "class"}
 
 
 def lines(provenance: Provenance) -> list[str]:
@@ -123,7 +125,12 @@ def differences(old: Provenance | None, new: Provenance | None) -> list[tuple[st
         if before.get(name) != after.get(name)
         and (_kind(name) in lists or (name in before and name in after))
     ]
-    return [(name, short(visible(one), _MOST), short(visible(other), _MOST)) for name, one, other in rows]
+    texts = ((name, *_told(name, one, other)) for name, one, other in rows)
+    return [(name, short(visible(one), _MOST), short(visible(other), _MOST)) for name, one, other in texts]
+
+
+def _told(name: str, old: str, new: str) -> tuple[str, str]:
+    return lines_that_differ(old, new) if _kind(name) in _DEFINITIONS else (old, new)
 
 
 def _kind(name: str) -> str:
@@ -151,6 +158,7 @@ def _named_parts(provenance: Provenance) -> Iterator[tuple[str, str]]:
     for noted in provenance.inputs:
         yield f"data {noted['path']}", str(noted.get("checksum") or noted.get("etag") or "")
     try:
+        yield from definitions(provenance.cells).items()
         for name, version in provenance.packages.items():
             yield f"package {name}", version
     except NbckptError:  # damaged objects are named by `show`

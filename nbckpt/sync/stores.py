@@ -39,10 +39,10 @@ _MOST_CLAIM = 256  # bytes; the moment in a ref comes before them
 
 
 def mirror(source: Store, target: Store, options: TransferOptions | None = None) -> Moved:
-    """Copy every checkpoint of *source* to *target*.
+    """Copy every checkpoint that *source* has at the beginning to *target*.
 
-    A reader of the target finds each checkpoint whole or not at all, even if the copy is killed. Trials are
-    not copied, see `upload`.
+    Checkpoints that are saved meanwhile are left to the next copy. A reader of the target finds each one
+    whole or not at all, even if the copy is killed. Trials are not copied, see `upload`.
 
     Args:
         source: The store to read.
@@ -60,11 +60,13 @@ def mirror(source: Store, target: Store, options: TransferOptions | None = None)
     work, meter = options.work(target.url), ProgressTracker(options.on_progress)
     left_out: dict[str, str] = {}
     moved: dict[str, int] = {}
+    here, of_points = dict[str, int](), set[str]()  # once: points come and go meanwhile
     for _ in range(_MOST_TRIES + 1):
         there = work.one(partial(_sizes, target))
-        here = work.one(partial(_sizes, source))
+        here = here or work.one(partial(_sizes, source))
         missing = {key: size for key, size in here.items() if _is_due(key, size, there.get(key))}
-        for key in (*left_out, *work.one(partial(_only_of_points, source, missing))):
+        of_points |= work.one(partial(_only_of_points, source, missing))
+        for key in (*left_out, *of_points):
             missing.pop(key, None)
         if not missing:
             same = len(here.keys() - moved.keys() - left_out.keys())
@@ -77,7 +79,7 @@ def mirror(source: Store, target: Store, options: TransferOptions | None = None)
         try:
             transfer.move(missing, work)
         except NotFoundError:
-            pass  # gc runs in the source: list the remaining keys again
+            here, of_points = {}, set()  # gc runs in the source: list the remaining keys again
         else:
             moved |= {key: size for key, size in missing.items() if key not in left_out}
         # List again: gc in the target may have deleted packs before their manifest was there.

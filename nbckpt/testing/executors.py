@@ -190,6 +190,13 @@ class ExecutorTests:
         assert (paused.status, told(paused)) == (Status.PAUSED, [1])
         assert (best.status, told(best)) == (Status.TERMINATED, [1, 2, 3, 4])
 
+    def test_a_scheduler_pauses_and_promotes_a_class(self, run: Run) -> None:
+        asha = ASHA(max_t=4, reduction_factor=2, metric="n", mode="max")
+        experiment = run(steps(), {"x": grid_search([1, 0])}, scheduler=asha, max_concurrent=1)
+        best, paused = experiment.trials  # of equal ones the older is the better
+        assert (paused.status, told(paused)) == (Status.PAUSED, [1])
+        assert (best.status, told(best)) == (Status.TERMINATED, [1, 2, 3, 4])
+
     def test_a_stopped_function_runs_its_finally_block(self, run: Run, folder: Path) -> None:
         def train(config: dict[str, Any]) -> None:
             try:

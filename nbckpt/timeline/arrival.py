@@ -32,14 +32,16 @@ class Arrived:
         manifest: The checkpoint that the namespace equals now.
         changes: The change of each name: `new`, `changed` or `removed`.
         failed: The variables that could not be loaded. They stay as they were.
-        unheld: The variables that the checkpoint could not hold, and that are bound to something else than
-            then, or to an object that cells used since. They stay bound as they were.
+        unheld: The variables that the checkpoint could not hold wholly, and that are bound to something else
+            than then, or to an object that cells used since. Those that do not change stay as they were.
         missing: The variables that the checkpoint could not hold, and that are not bound.
         held: The namespace now.
         unseen: What had changed since the last point, by an undo: that change was undone as the first step.
         beside: What had changed since the last point without a cell, before an undo. It went back too.
         left: What stays as it is, because it changed without a cell and a thread runs.
+        alive: What stays as it is, because no point can hold it: no way would lead back to it.
         places: What became of the working directory and of the environment variables.
+        missed: The number of cells without a point of their own that an undo took back with others.
     """
 
     manifest: Manifest
@@ -51,7 +53,24 @@ class Arrived:
     unseen: tuple[str, ...] = ()
     beside: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
+    alive: tuple[str, ...] = ()
     places: tuple[str, ...] = ()
+    missed: int = 0
+
+
+@dataclass(frozen=True)
+class Unheld:
+    """What a checkpoint, or any, cannot hold wholly.
+
+    Attributes:
+        kept: Objects that no checkpoint can hold, by the variables that have them afterwards.
+        lost: Other variables that this checkpoint could not hold wholly.
+        alive: Those in *kept* of which this checkpoint tells nothing, or something else.
+    """
+
+    kept: Mapping[str, Any]
+    lost: Collection[str]
+    alive: Collection[str]
 
 
 def arrive(
@@ -61,8 +80,9 @@ def arrive(
     prints: TakePrints,
     namespace: dict[str, Any],
     variables: Mapping[str, Any],
-    kept: Mapping[str, Any],
+    unheld: Unheld,
     left: Collection[str] = (),
+    hold_off: Callable[[], object] = lambda: None,
 ) -> Arrived:
     """Bind, replace and remove variables until the namespace equals *target*.
 
@@ -77,22 +97,23 @@ def arrive(
         prints: Returns the fingerprints of live values.
         namespace: The namespace.
         variables: The user's variables in it.
-        kept: The objects of that time that are still there, of variables that the checkpoint could not hold.
+        unheld: What checkpoints cannot hold.
         left: Variables that stay as they are, unless they share objects with others.
+        hold_off: Called when all is loaded, before anything changes, to hold off interrupts.
     """
-    there = Held(target, {}, {})
+    there, kept = Held(target, {}, {}), unheld.kept
     stay_so = _apart(left, variables, there, here)
     differ = _differing(there, here, read)
     stayed = stay_so.intersection(differ) | (stay_so - there.values.keys())
-    differ = [name for name in differ if name not in stayed]
+    differ = [name for name in differ if name not in stayed and name not in kept]
     patches = plan(differ, there, here, read, namespace)
     patched = {name: "changed" for mates in patches for name in mates}
-    replaced = [name for name in differ if name not in patched]
-    loaded, failed, revival = _load(target, read(target), namespace, replaced, prints)
+    differ = [name for name in differ if name not in patched]
+    loaded, failed, revival = _load(target, read(target), namespace, differ, prints)
     settings = {name: loaded.pop(name) for name in environment.NAMES & loaded.keys()}
-    unheld = {skipped.name for skipped in target.skipped}
-    gone = [name for name in variables if name not in there.values and name not in unheld | stayed]
+    gone = sorted(variables.keys() - {*there.values, *unheld.lost, *kept, *stayed})
     former = {id(figure): figure for figure in _figures(variables.values())}
+    hold_off()
     apply(patches.values())
     revival.settle()
     changes = patched | Binder().bind(
@@ -105,31 +126,35 @@ def arrive(
     changes = {name: change for name, change in changes.items() if change != "same"}
     bound = {name: namespace[name] for name in {*variables, *loaded, *kept} if name in namespace}
     _close(former, bound.values())
-    lost = (unheld - kept.keys()).union(stayed, *(failure.names for failure in failed)) & bound.keys()
+    lost = ({*unheld.lost} - there.values.keys()) | {*stayed, *unheld.alive}
+    lost = lost.union(*(failure.names for failure in failed)) & bound.keys()
     # What could not be brought back may have shared objects with what was replaced.
     known = {name: _patched_print(name, there, here) for name in patched if len(there.mates[name]) == 1}
-    new = loaded | {name: bound[name] for name in lost | (patched.keys() - known.keys())}
-    same = {
-        name: known for name, known in here.prints.items() if name in bound.keys() - new.keys() - kept.keys()
-    }
-    held = _held(target, ids_of(bound) | dict.fromkeys(lost, UNHELD), new, same | known, here, prints)
-    unheld_names, missing = (tuple(sorted(names)) for names in _split(unheld - kept.keys(), bound))
-    return Arrived(target, changes, tuple(failed), unheld_names, missing, held, left=tuple(sorted(stayed)))
+    taken = (lost | kept.keys() | (patched.keys() - known.keys())) & bound.keys()
+    new = loaded | {name: bound[name] for name in taken}
+    held = _held(target, ids_of(bound) | dict.fromkeys(lost, UNHELD), new, known, here, prints)
+    present, missing, left, alive = map(_sorted, (*_split({*unheld.lost}, bound), stayed, unheld.alive))
+    return Arrived(target, changes, tuple(failed), present, missing, held, left=left, alive=alive)
 
 
 def _held(
     target: Manifest,
     ids: Mapping[str, int],
     new: Mapping[str, Any],
-    same: dict[str, Print],
+    known: Mapping[str, Print],
     here: Held,
     prints: TakePrints,
 ) -> Held:
     """Return the namespace after the arrival. The fingerprints of *new* values are taken."""
-    states = environment.read_states()
-    same |= _same_states(states, here)
+    states, stay = environment.read_states(), ids.keys() - new.keys()
+    same = {name: here.prints[name] for name in here.prints.keys() & stay}
+    same |= {**known, **_same_states(states, here)}
     taken = prints({**new, **{name: state for name, state in states.items() if name not in same}})
     return Held(target, ids, {**same, **taken}, states)
+
+
+def _sorted(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(names))
 
 
 def _split(names: set[str], bound: Mapping[str, Any]) -> tuple[set[str], set[str]]:
@@ -162,7 +187,8 @@ def _patched_print(name: str, there: Held, here: Held) -> Print:
 def _figures(values: Iterable[Any]) -> Iterator[Any]:
     """Yield the figures among these values, and those that hold the axes and artists among them."""
     for value in values:
-        if type(value).__module__.startswith("matplotlib.") and (figure := getattr(value, "figure", None)):
+        module = str(type(value).__module__)  # a class may have any value there
+        if module.startswith("matplotlib.") and (figure := getattr(value, "figure", None)):
             yield figure
 
 
@@ -183,7 +209,7 @@ def _load(
     """
     with revived() as revival:
         loaded, failed = load_values(target, reader, names, namespace, classes=Classes("live", namespace))
-        classes = {name: value for name, value in loaded.items() if isinstance(value, type)}
+        classes = {name: value for name, value in loaded.items() if issubclass(type(value), type)}
         saved = {value.name: value.digest for value in target.values}
         marks = prints(classes)  # without a class that cannot be pickled now
         if any(name not in marks or marks[name].digest != saved[name] for name in classes):

@@ -32,17 +32,25 @@ class Pending:
         lends: Whether memory of the variables is needed until the point is done.
         work: Writes and publishes the point. It calls `check` now and then, and `publishes` before it shows
             the point. It does not raise after that.
+        then: Called with the point. Nobody waits for it, also not the end of the process.
 
     Attributes:
         made: The point; None until then, and if it failed.
         error: Why there is no point.
     """
 
-    def __init__(self, step: Step, work: Callable[[Pending], Manifest], *, lends: bool) -> None:
+    def __init__(
+        self,
+        step: Step,
+        work: Callable[[Pending], Manifest],
+        *,
+        lends: bool,
+        then: Callable[[Manifest], object] = lambda _: None,
+    ) -> None:
         self.step, self.lends = step, lends
         self.made: Manifest | None = None
         self.error: Exception | None = None
-        self._work = work
+        self._work, self._then = work, then
         self._process = os.getpid()
         self._begun, self._done = threading.Event(), threading.Event()
         self._lock = threading.Lock()
@@ -66,6 +74,8 @@ class Pending:
         finally:
             _at_work.discard(self)
             self._done.set()
+        if self.made is not None:
+            self._then(self.made)
 
     def check(self, *_: int) -> None:
         """Raise DroppedError after `drop`."""

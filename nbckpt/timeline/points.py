@@ -133,9 +133,9 @@ class Points:
         self._history = history
         self._read: dict[str, Point] = {}
 
-    def note(self, made: Manifest) -> None:
+    def note(self, made: Point) -> None:
         """Note a point that was made just now, so that it is not read."""
-        self._read[made.id] = Point.of(made)
+        self._read[made.id] = made
 
     def all(self) -> list[tuple[Entry, Point]]:
         """Return the points, newest first. One that cannot be read is left out; `verify` tells of it."""

@@ -1,4 +1,4 @@
-"""Recipes: the cells that made the variables that a point could not hold, so that these can run again.
+"""Recipes: the cells that made the variables that a point could not hold wholly, so that these can run again.
 
 See docs/decisions/0101.
 """
@@ -77,15 +77,16 @@ def plan(missing: Iterable[str], recipes: Mapping[str, Recipe]) -> tuple[set[str
 
 
 def recipes_of(manifest: Manifest) -> dict[str, Recipe]:
-    """Return the recipes of the variables that a checkpoint could not hold; empty ones if unknown."""
+    """Return the recipes of the variables that a checkpoint could not hold wholly; empty ones if unknown."""
     skipped = {skipped.name for skipped in manifest.skipped}
+    values = {value.name for value in manifest.values}
     try:
         document = check(manifest.provenance.get(RECIPES, {"cells": [], "made_by": {}}), _FORM, "the recipes")
         cells = [Cell(**cell) for cell in document["cells"]]
         made = {name: tuple(cells[at] for at in places) for name, places in document["made_by"].items()}
     except (CorruptError, IndexError):  # someone else's manifest
         made = {}
-    return {name: made.get(name, ()) for name in skipped}
+    return {name: made.get(name, ()) for name in skipped | (made.keys() & values)}
 
 
 def facts(recipes: Mapping[str, Recipe]) -> dict[str, Any]:
@@ -108,7 +109,7 @@ def _plain(cell: Cell) -> dict[str, Any]:
 
 
 class Recipes:
-    """The recipes of the bound objects that no point can hold, kept up to date from cell to cell.
+    """The recipes of the bound objects that no point can hold wholly, kept up to date from cell to cell.
 
     Attributes:
         live: For each such variable the recipe of its object.

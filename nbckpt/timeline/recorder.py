@@ -11,10 +11,11 @@ from typing import Any
 from nbckpt.cells.analysis import Touched
 from nbckpt.core.history import VanishedError
 from nbckpt.core.manifest import Manifest
-from nbckpt.core.memory.pages import LEAST
+from nbckpt.core.memory.pages import LEAST, page_record
 from nbckpt.core.packs.known import Known
-from nbckpt.core.packs.later import KeptMemory, Later
+from nbckpt.core.packs.later import MOST_COPIED, KeptMemory, Later
 from nbckpt.core.packs.pools import others_run
+from nbckpt.core.packs.quick import QuickDigests
 from nbckpt.core.packs.reader import Reader
 from nbckpt.core.packs.writer import Packer
 from nbckpt.core.references import Entry
@@ -25,7 +26,7 @@ from nbckpt.core.values.members import rough_size
 from nbckpt.errors import NbckptError
 from nbckpt.timeline.chain import Chain
 from nbckpt.timeline.held import Held
-from nbckpt.timeline.memory import Watch
+from nbckpt.timeline.memory import Glance, Watch
 from nbckpt.timeline.pending import DroppedError, Pending
 from nbckpt.timeline.places import Places
 from nbckpt.timeline.points import is_beside
@@ -70,7 +71,7 @@ class Recorder:
         self._tracker, self._namespace, self._hidden = tracker, namespace, hidden
         self._patience_s = patience_s
         self._known = Known(tracker.store)
-        self._copies = KeptMemory()
+        self._copies, self._digests = KeptMemory(), QuickDigests()
         self.recipes = Recipes()
         self.is_busy = False
         self.trouble: Exception | None = None
@@ -128,20 +129,21 @@ class Recorder:
             touched: The names that the cell's code can have touched; None for every variable.
             missed: The number of cells since the last point, apart from this one.
             named: See `Step`.
-            then: Called in the background with the point, also if it is the last one.
+            then: Called in the background once the point is there, with it; also if it is the last one.
+                `settle` does not wait for this.
         """
         self.settle()
         if self._is_first:
             self.record(origin, touched, missed=missed, named=named)
             return
         step = self._step(origin, touched, missed, named)
-        packer = self._taken(step)
+        packer = self._taken(step, self._room(step))
         if packer is None:
             self._take_over(step, self._present())
             return
         step.let_go()
-        work = partial(self._work, step, packer, self._known, self._tracker.read(Manifest()), then)
-        self._pending = Pending(step, work, lends=packer.lends)
+        work = partial(self._work, step, packer, self._known, self._tracker.read(Manifest()))
+        self._pending = Pending(step, work, lends=packer.lends, then=then)
 
     @property
     def _is_first(self) -> bool:
@@ -155,8 +157,9 @@ class Recorder:
     def _taken(self, step: Step, room: int | None = None) -> Packer | None:
         """Return a packer with what a step took, and copies in *room* bytes; None if nothing changed."""
         history = self.history
-        later = Later(room, self._copies)
-        packer = Packer(history.store, self._known, algorithms=history.algorithms, later=later)
+        later, algorithms = Later(room, self._copies), history.algorithms
+        digest = self._digests.of(algorithms)
+        packer = Packer(history.store, self._known, algorithms=algorithms, later=later, digest=digest)
         was_busy, self.is_busy = self.is_busy, True
         try:
             if step.take(packer):
@@ -168,6 +171,16 @@ class Recorder:
             self.is_busy = was_busy
         with packer:
             return None
+
+    def _room(self, step: Step) -> int | None:
+        """Return the room for copies, None for the usual one. A point that must lend memory copies none.
+
+        Without Linux's record all large memory is looked at, also what no cell touched.
+        """
+        prints = self.here.prints if self.here is not None and page_record().why_off else {}
+        looked_at = prints.keys() & step.looked_at
+        size = sum(size for name in looked_at for _, size in prints[name].memory)
+        return 0 if size > MOST_COPIED else None
 
     def _write(self, step: Step) -> Manifest:
         """Write and publish a point now. If nothing changed, return the last one, and ask no store."""
@@ -196,7 +209,6 @@ class Recorder:
         packer: Packer,
         known: Known,
         reader: Reader,
-        then: Callable[[Manifest], object],
         pending: Pending,
     ) -> Manifest:
         """Write and publish a point that `begin` took, in the background. Change nothing of the timeline."""
@@ -214,7 +226,6 @@ class Recorder:
             known.forget(error.packs)
             raise
         with suppress(NbckptError, OSError):  # the point is there
-            then(made)
             refresh(self.history, known)
         return made
 
@@ -229,9 +240,10 @@ class Recorder:
         if not pending.wait(seconds):
             return False
         if self._pending is pending:  # a signal during the wait may have come here too
-            self._pending, self.trouble = None, pending.error
+            self.trouble = pending.error
             if pending.made is not None:
                 self._take_over(pending.step, pending.made)
+            self._pending = None  # last: after an interrupt the next call does all of this
         return True
 
     def drop(self) -> bool:
@@ -272,14 +284,17 @@ class Recorder:
             glance = self._watch.look(variables, here.prints)
             first = looked_at if touched is None else {name for name in variables if name in touched}
             looked_at = here.may_differ(variables, first | glance.written | self._unsaved)
-            proven = glance.proven
-            apart = here.alone({name: proven[name] for name in proven.keys() - self._unsaved})
+            apart = self._apart(here, glance)
             self._unsaved = looked_at = looked_at - apart.keys()
             self._watch.keep(glance)  # last: what it found is in `_unsaved`, also after an interrupt
         origin = self._with_notebook(origin)
         step = Step(here, variables, self._namespace, looked_at, origin, missed, self.recipes, apart, named)
         step.place = self._places.look()
         return step
+
+    def _apart(self, here: Held, glance: Glance) -> dict[str, Any]:
+        """Return the arrays that are proven to be as the last point holds them, and that share nothing."""
+        return here.alone({name: glance.proven[name] for name in glance.proven.keys() - self._unsaved})
 
     def _count_from_here(self, changed: Iterable[str]) -> None:
         """Let the next step not look at the large memory that a way wrote: `here` holds what is there now."""
@@ -291,7 +306,6 @@ class Recorder:
     def _take_over(self, step: Step, made: Manifest) -> bool:
         """Note that the namespace was as the point holds it. Tell whether it is a new point."""
         is_new = self.here is None or made is not self.here.manifest
-        self.here = step.held(made)
         self._places.keep(made.id, step.place)
         self.recipes.settle(step.recipes)
         self._unsaved, self.trouble = set(), None
@@ -301,6 +315,7 @@ class Recorder:
         if is_new:
             self._tracker.before = made
             self._chain.keep(made)
+        self.here = step.held(made)  # last: it tells that the rest is done
         return is_new
 
     @property
@@ -318,7 +333,7 @@ class Recorder:
         return pending is not None and pending.made is None and pending.error is None
 
     def rescue(self, origin: Mapping[str, Any]) -> None:
-        """Make a point while there may be little time: first one of the variables without large memory.
+        """Make a point while there may be little time: first one without large memory that may have changed.
 
         It is removed when the point of all variables is there.
         """
@@ -326,8 +341,10 @@ class Recorder:
             self.drop()
         before, variables = self.here, self._variables()
         small = {name: value for name, value in variables.items() if rough_size(value) < LEAST}
+        apart = self._apart(before, self._watch.look(variables, before.prints)) if before else {}
+        origin = self._with_notebook(origin)
         step = Step(
-            before, small, self._namespace, {*small}, self._with_notebook(origin), recipes=self.recipes
+            before, small | apart, self._namespace, {*small}, origin, recipes=self.recipes, apart=apart
         )
         first = self._publish(step) if len(small) < len(variables) else None
         is_whole = self.record(origin) is not None

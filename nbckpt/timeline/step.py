@@ -45,7 +45,7 @@ class Step:
         changed: The names that are new, or whose values or what they share changed. Complete after `finish`.
         removed: The names that are gone.
         beside: Those of both that no cell's code can have touched: a thread changed them, for example.
-        recipes: The recipes of the variables that the point cannot hold. Complete after `take`.
+        recipes: The recipes of the variables that the point cannot hold wholly. Complete after `take`.
         looked_at: The variables to look at.
         place: The working directory and the environment variables of the step.
     """
@@ -167,16 +167,15 @@ class Step:
         apart = {name: value for name, value in self._apart.items() if name not in self.looked_at}
         self._captured = capture(items, self._namespace, packer, terse=environment.NAMES, apart=apart)
         packer.settle()
-        self._cook({skipped.name for skipped in self._captured.skipped})
+        self._cook({skipped.name for skipped in self._captured.skipped} | self._captured.omitting)
         self._compare(packer)
 
     def _read_states(self) -> None:
         """Read the states of libraries. Those that the last point holds are not pickled again."""
         before, self._states = self._before, environment.read_states()
         known = {} if self._is_again else before.states
-        self._same_states = {
-            name for name, state in self._states.items() if name in known and is_same(known[name], state)
-        }
+        same = {name for name, state in self._states.items() if name in known and is_same(known[name], state)}
+        self._same_states = same & before.values.keys()
 
     @property
     def _is_change(self) -> bool:
@@ -185,7 +184,7 @@ class Step:
     @property
     def _has_other_class(self) -> bool:
         known = self._before.prints.keys() & self.changed
-        return any(isinstance(self._variables.get(name), type) for name in known)
+        return any(issubclass(type(self._variables.get(name)), type) for name in known)
 
     def _compare(self, packer: Packer) -> set[str]:
         """Note what differs from the last point. Return the names of the values to write.
@@ -204,13 +203,18 @@ class Step:
         elif self._named is not None:  # a thread's change must not hide what only shares other parts
             mates = self._before.mates
             own |= {name for name in differ if not own & {*self._prints[name].mates, *mates.get(name, ())}}
-        # Nothing tells whether a value that cannot be pickled changed. It counts if a cell named it.
-        former = self._known.live
-        lost = {name for name in skipped if name in before or self.recipes[name] != former.get(name)}
+        # Nothing tells whether a value that cannot be pickled wholly changed. It counts if a cell named it.
+        used = {
+            name
+            for name in skipped | self._captured.omitting
+            if self.recipes[name] != self._known.live.get(name)
+        }
+        lost = used | (skipped & before.keys())
         self.changed = tuple(sorted(own | lost))
         self.beside = self._not_named()
         # The last point does not hold these. That alone makes no new point, or redo would end after an undo.
-        return written | (self._before.unheld & self._prints.keys())
+        lacking = self._states.keys() - self._before.values.keys()  # it was a checkpoint of some variables
+        return written | ((self._before.unheld | lacking) & self._prints.keys())
 
     def _not_named(self) -> tuple[str, ...]:
         """Return the changed and removed names that share nothing with what the cells' code names."""
@@ -229,24 +233,25 @@ class Step:
         beside = {"beside": [*self.beside]} if self.beside else {}
         return {"changed": [*self.changed], "removed": [*self.removed], "missed": self._missed, **beside}
 
-    def _cook(self, skipped: set[str]) -> None:
-        """Note the recipes of the variables that the point cannot hold."""
+    def _cook(self, unheld: set[str]) -> None:
+        """Note the recipes of the variables that the point cannot hold, or not wholly."""
         ids = self._before.ids
-        rebound = {name for name in skipped if ids.get(name) not in (id(self._variables[name]), UNHELD)}
+        rebound = {name for name in unheld if ids.get(name) not in (id(self._variables[name]), UNHELD)}
         stay = self._variables.keys() - self.looked_at
         carried = {name: recipe for name, recipe in self._known.live.items() if name in stay}
-        self.recipes = carried | self._known.after(skipped, rebound)
+        self.recipes = carried | self._known.after(unheld, rebound)
 
     def _carried(self, captured: set[str], changed: set[str]) -> Manifest:
         """Return the part of the last point that did not change."""
         last = self._before.manifest
         stays = (self._ids.keys() - captured) | (self._prints.keys() - changed) | self._same_states
+        unseen = stays - self.looked_at
         return Manifest(
             kind="variables",
             parent=last.id,
             values=tuple(value for value in last.values if value.name in stays),
             groups=last.groups,
-            skipped=tuple(skipped for skipped in last.skipped if skipped.name in stays - self.looked_at),
+            skipped=tuple(skipped for skipped in last.skipped if skipped.name in unseen),
             warnings=tuple(text for text in last.warnings if _variable_of(text) in stays),
             inline=last.inline,
         )

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 from nbckpt.core import environment
+from nbckpt.core.interrupts import uninterrupted
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.packs.pools import others_run
 from nbckpt.core.packs.reader import Reader
 from nbckpt.core.packs.writer import Packer
 from nbckpt.core.references import SHORT
 from nbckpt.core.trust import stranger
-from nbckpt.core.values.variables import Print, capture
+from nbckpt.core.values.variables import Captured, Print, capture
 from nbckpt.errors import NotFoundError, UsageError
-from nbckpt.timeline.arrival import Arrived, arrive
+from nbckpt.timeline.arrival import Arrived, Unheld, arrive
 from nbckpt.timeline.held import Held, ids_of
-from nbckpt.timeline.points import changes_of, is_beside
+from nbckpt.timeline.points import Point
 from nbckpt.timeline.recipes import Cell, Recipe, plan, recipes_of
 from nbckpt.timeline.recorder import PATIENCE_S, Recorder
 from nbckpt.timeline.step import Step
+from nbckpt.timeline.ways import Path, Way, Ways
 from nbckpt.tracker import Tracker
 from nbckpt.tracker.binding import GONE, swap
 
@@ -43,44 +45,12 @@ class Rerun:
     error: str
 
 
-_MOST_POINTS = 50
-"""The most points to look at on one branch. Beyond that, the changes between two points are not known."""
-
-
-class Path:
-    """The points that a step passes.
-
-    Attributes:
-        is_known: Whether the changes between the points are known: no point is another branch's.
-    """
-
-    def __init__(self) -> None:
-        self.is_known = True
-        self._cells: set[str] = set()
-        self._beside: set[str] = set()
-
-    def add(self, point: Manifest) -> None:
-        """Add the changes of a point."""
-        cells, beside = changes_of(point)
-        self._cells |= cells
-        self._beside |= beside
-
-    def join(self, other: Path) -> None:
-        """Add the points of another path."""
-        self.is_known = self.is_known and other.is_known
-        self._cells |= other._cells
-        self._beside |= other._beside
-
-    def left(self) -> set[str]:
-        """Return what stays as it is: what changed without a cell, while a thread runs that may go on."""
-        return self._beside - self._cells if self.is_known and others_run() else set()
-
-
 class Timeline(Recorder):
     """The points of one namespace in one store, and the ways between them; see `Recorder`.
 
     Attributes:
-        is_way_last: Whether no cell ran since the last way.
+        is_way_last: Whether no cell ended since the last way.
+        running: The names that the running cell can have touched since then.
         ways: The number of ways that were gone.
     """
 
@@ -94,9 +64,10 @@ class Timeline(Recorder):
     ) -> None:
         super().__init__(tracker, namespace, hidden, patience_s=patience_s)
         self._reruns = False
-        self._ways: list[tuple[str, str]] = []  # where a checkout led, and from where
+        self._ways = Ways(self._chain)
         self._reader = tracker.read(Manifest())
         self.is_way_last = False
+        self.running: frozenset[str] = frozenset()
         self.ways = 0
 
     def unseen(self, saved: Manifest, touched: Container[str]) -> tuple[str, ...]:
@@ -121,10 +92,12 @@ class Timeline(Recorder):
         """Make a point of the present namespace before a way. See docs/decisions/0106."""
         if self._reruns:
             raise UsageError("a cell that runs again because of --rerun cannot go to another point")
-        return self.record(origin, named=frozenset() if self.is_way_last or others_run() else None)
+        return self.record(origin, named=self.running if self.is_way_last or others_run() else None)
 
     def checkout(self, ref: str, origin: Mapping[str, Any], *, trust: bool = False) -> Arrived:
         """Make the namespace equal to a checkpoint, after a point of the present namespace.
+
+        What that point could not hold stays bound, since nothing could bring it back later.
 
         Raises:
             NotFoundError: There is no such checkpoint.
@@ -134,31 +107,40 @@ class Timeline(Recorder):
         self._check_trust(target, ref, trust=trust)
         self._begin(origin)
         former = self._here().id
-        arrived = self._go(target)
-        self._undone.clear()
-        if target.id != former:
-            self._ways.append((target.id, former))
-        return arrived
+
+        def note(arrived: Arrived) -> None:
+            self._undone.clear()
+            if target.id != former:
+                self._ways.taken.append(Way(target.id, former, arrived.alive))
+
+        return self._go(target, alive=self._never_held(), note=note)
 
     def undo(self, steps: int, origin: Mapping[str, Any]) -> Arrived:
         """Go back by this number of steps: to the point before, or to where a checkout came from.
 
         Raises:
-            UsageError: There are fewer points before.
+            UsageError: There are fewer points before, or the number is less than 1.
         """
+        if steps < 1:
+            raise UsageError(f"{steps} steps cannot be undone: give a number from 1")
         step = self._begin(origin)
-        undone, target, ways, path = [], self._here(), [*self._ways], Path()
+        undone, target, ways, path, missed = [], self._here(), [*self._ways.taken], Path(), 0
         for _ in range(steps):
             undone.append(target.id)
-            target = self._former(target, ways, path, len(undone) - 1)
+            missed += Point.of(target).missed
+            target = self._ways.former(target, ways, path, len(undone) - 1)
         self._check_trust(target, target.id[:SHORT], trust=False)
-        arrived = self._go(target, path.left())
-        self._undone += undone
-        self._ways = ways
+
+        def note(_: Arrived) -> None:
+            self._ways.taken = ways
+            self._undone += undone
+
+        arrived = self._go(target, path.left(), ways[-1].alive if ways else (), note)
         beside = step.beside if step else ()
         is_step = step is not None and len(beside) < len(step.changed) + len(step.removed)
         gone_back = tuple(name for name in beside if name not in arrived.left)
-        return replace(arrived, unseen=step.changed if step and is_step else (), beside=gone_back)
+        unseen = step.changed if step and is_step else ()
+        return replace(arrived, unseen=unseen, beside=gone_back, missed=missed)
 
     def redo(self, steps: int, origin: Mapping[str, Any]) -> Arrived:
         """Go forward again by this number of undone steps.
@@ -174,11 +156,14 @@ class Timeline(Recorder):
                 else "there is nothing to redo: nothing was undone since the last change of a variable"
             )
         target = self._chain.get(self._undone[-steps]) or self._tracker.manifest(self._undone[-steps])
-        ways = self._ways_along([self._here().id, *reversed(self._undone[-steps:])])
-        arrived = self._go(target, self._path_between(self._here(), target).left())
-        self._ways += ways
-        del self._undone[-steps:]
-        return arrived
+        ways = self._ways.along([self._here().id, *reversed(self._undone[-steps:])])
+        left = self._ways.between(self._here(), target).left()
+
+        def note(arrived: Arrived) -> None:
+            self._ways.taken += [replace(way, alive=arrived.alive) for way in ways]
+            del self._undone[-steps:]
+
+        return self._go(target, left, self._never_held() if ways else self._ways.alive, note)
 
     def rerun(self, arrived: Arrived, run: Callable[[str], str]) -> Rerun:
         """Make variables again that the present point could not hold, by the cells that made them.
@@ -211,7 +196,7 @@ class Timeline(Recorder):
                 swap(self._namespace, former)
             stay = {name: recipe for (name, recipe), value in live.items() if self._is(name, value)}
             self.recipes.settle(stay | {name: recipes[name] for name in names if is_made})
-            arrived = self._go(target)
+            arrived = self._go(target, alive=arrived.alive)
         return Rerun(arrived, tuple(done), tuple(sorted(names)) if is_made else (), error)
 
     def _return_to(self, point: str) -> None:
@@ -227,25 +212,54 @@ class Timeline(Recorder):
         equal = tuple(value for value in here.manifest.values if _is_equal(value.name, prints, here))
         return Held(replace(here.manifest, values=equal), ids_of(variables), prints)
 
-    def _go(self, target: Manifest, left: Collection[str] = ()) -> Arrived:
-        """Make the namespace equal to a checkpoint. Keep the objects that no point holds, for a way back."""
-        namespace, recipes, live = self._namespace, recipes_of(target), self._unheld()
+    def _go(
+        self,
+        target: Manifest,
+        left: Collection[str] = (),
+        alive: Collection[str] = (),
+        note: Callable[[Arrived], object] = lambda _: None,
+    ) -> Arrived:
+        """Make the namespace equal to a checkpoint. Keep the objects that no point holds, for a way back.
+
+        Args:
+            target: The checkpoint.
+            left: See `arrive`.
+            alive: Variables that stay if no checkpoint can hold them, though this one tells nothing of them.
+            note: Called when the namespace has changed. An interrupt comes before all of this or after it.
+        """
+        namespace, live = self._namespace, self._unheld()
+        partly = self._partly(self._here()) | self._partly(target)
+        recipes = dict.fromkeys(partly & {value.name for value in target.values}, ()) | recipes_of(target)
         objects = self._removed | live
-        kept = {name: objects[name, recipe] for name, recipe in recipes.items() if (name, recipe) in objects}
-        for name in self._prints(kept):  # a point can hold it now, for example since its class went back
+        known = *objects.items(), *live.items()  # last those that are bound, which count most
+        kept = {name: value for (name, _), value in known if name in alive and name not in recipes}
+        kept |= {name: objects[name, recipe] for name, recipe in recipes.items() if (name, recipe) in objects}
+        for name in self._holdable(kept):  # for example since its class went back
             del kept[name]
-        arrived = arrive(
-            target, self._held(), self._read, self._prints, namespace, self._variables(), kept, left
-        )
-        self.here, self._removed = arrived.held, objects
-        self.is_way_last, self.ways = True, self.ways + 1
-        self._count_from_here(arrived.changes)
-        self._chain.keep(target)
-        stay = {name: recipe for (name, recipe), value in live.items() if self._is(name, value)}
-        stay = {name: recipe for name, recipe in stay.items() if name not in arrived.held.prints}
-        self.recipes.settle(stay | {name: recipes[name] for name in kept})
-        self._tracker.before = target
-        return replace(arrived, places=self._places.go_back(target.id))
+        with ExitStack() as changing:
+            arrived = arrive(
+                target,
+                self._held(),
+                self._read,
+                self._prints,
+                namespace,
+                self._variables(),
+                Unheld(kept, recipes.keys() - kept.keys(), kept.keys() - recipes.keys()),
+                left,
+                lambda: changing.enter_context(uninterrupted()),
+            )
+            self.here, self._removed = arrived.held, objects
+            self.is_way_last, self.ways = True, self.ways + 1
+            self._count_from_here(arrived.changes)
+            self._chain.keep(target)
+            holdable = arrived.held.prints.keys() - partly
+            stay = {name: recipe for (name, recipe), value in known if self._is(name, value)}
+            stay = {name: recipe for name, recipe in stay.items() if name not in holdable}
+            loaded = recipes.keys() & (kept.keys() | (arrived.changes.keys() & partly))
+            self.recipes.settle(stay | {name: recipes[name] for name in loaded if name in namespace})
+            self._tracker.before = target
+            note(arrived)
+            return replace(arrived, places=self._places.go_back(target.id))
 
     def _read(self, manifest: Manifest) -> Reader:
         """Return a reader for the bytes of a checkpoint, which knows the indexes that were read before."""
@@ -259,14 +273,31 @@ class Timeline(Recorder):
     def _is(self, name: str, value: Any) -> bool:
         return self._namespace.get(name, GONE) is value
 
+    def _never_held(self) -> set[str]:
+        """Return the variables of which the present point holds nothing."""
+        return self.recipes.live.keys() - self._held().values.keys()
+
+    @staticmethod
+    def _partly(point: Manifest) -> set[str]:
+        """Return the variables whose values a checkpoint holds, but not wholly."""
+        return recipes_of(point).keys() & {value.name for value in point.values}
+
+    def _holdable(self, values: Mapping[str, Any]) -> set[str]:
+        """Return the names of the values that a checkpoint can hold wholly."""
+        prints, captured = self._look_at(values)
+        return prints.keys() - captured.omitting
+
     def _prints(self, values: Mapping[str, Any]) -> dict[str, Print]:
+        return self._look_at(values)[0]
+
+    def _look_at(self, values: Mapping[str, Any]) -> tuple[dict[str, Print], Captured]:
         if not values:
-            return {}
+            return {}, Captured([])
         history = self.history
         with Packer(history.store, self._known, algorithms=history.algorithms, dry=True) as packer:
             captured = capture(dict(sorted(values.items())), self._namespace, packer, previews=False)
             packer.settle()
-            return captured.prints(packer.algorithms)
+            return captured.prints(packer.algorithms), captured
 
     def _held(self) -> Held:
         assert self.here is not None  # `record` made a point
@@ -275,62 +306,9 @@ class Timeline(Recorder):
     def _here(self) -> Manifest:
         return self._held().manifest
 
-    def _former(
-        self, present: Manifest, ways: list[tuple[str, str]], path: Path, passed: int = 0
-    ) -> Manifest:
-        """Return the point before the last step to *present*, and add the points of the step to *path*.
-
-        That is where the last checkout came from, which is taken off, or else the parent. What changed
-        without a cell is part of the step before.
-        """
-        parent: Manifest | None = present
-        while parent is not None and is_beside(parent) and not (ways and ways[-1][0] == parent.id):
-            path.add(parent)
-            present, parent = parent, self._chain.get(parent.parent)
-        present = parent or present
-        came_from = ways.pop()[1] if ways and ways[-1][0] == present.id else ""
-        former = came_from and self._chain.get(came_from)
-        if former:
-            path.join(self._path_between(former, present))
-        path.add(present)
-        former = former or self._chain.get(present.parent if parent is not None else "")
-        if former is None:
-            was = f"{passed} steps back is" if passed else "this is"
-            raise UsageError(f"there is nothing to undo: {was} the first point that is kept")
-        return former
-
-    def _ways_along(self, ids: list[str]) -> list[tuple[str, str]]:
-        """Return the steps between these points that lead to a point from another one than undo goes to."""
-        steps = [(self._chain.get(later), former) for former, later in pairwise(ids)]
-        return [(later.id, former) for later, former in steps if later and self._step_to(later) != former]
-
-    def _step_to(self, later: Manifest) -> str:
-        """Return the id of the point before the step that leads to this one from its parents."""
-        point: Manifest | None = later
-        while point is not None and is_beside(point):
-            point = self._chain.get(point.parent)
-        return point.parent if point is not None else ""
-
-    def _path_between(self, base: Manifest, point: Manifest) -> Path:
-        """Return the points between one point and a later one of the same branch."""
-        path = Path()
-        while is_beside(base) and (parent := self._chain.get(base.parent)):
-            path.add(base)
-            base = parent
-        for _ in range(_MOST_POINTS):
-            if point.id == base.id:
-                return path
-            path.add(point)
-            former = self._chain.get(point.parent)
-            if former is None:
-                break
-            point = former
-        path.is_known = False
-        return path
-
     def needed(self) -> set[str]:
         """See `Recorder.needed`. Where checkouts came from stays too."""
-        return super().needed().union(former for _, former in self._ways)
+        return super().needed().union(way.came_from for way in self._ways.taken)
 
     def _check_trust(self, target: Manifest, ref: str, *, trust: bool) -> None:
         history = self.history

@@ -97,7 +97,7 @@ class Binder:
         """
         states = {name: value for name, value in values.items() if is_state(name)}
         settings = settings | {name: values[name] for name in environment.NAMES & values.keys()}
-        bindings = {name: value for name, value in values.items() if name not in states | settings}
+        bindings = {name: values[name] for name in values if name not in states and name not in settings}
         changes = {name: change(namespace, name, value) for name, value in bindings.items()}
         before = held(states)
         former, reasons = environment.write_states(settings)
@@ -115,7 +115,8 @@ class Binder:
             removal = last_removal(history)
             if removal is None:
                 nothing = "nothing was restored here, and the trash is empty"
-                raise UsageError(f"there is nothing to undo: {nothing}")
+                way = "Cells are undone while %ckpt auto is on; %ckpt history has the states of earlier ones"
+                raise UsageError(f"there is nothing to undo: {nothing}. {way}")
             removal.bring_back(history)
             return str(removal), []
         if not last.is_removal:

@@ -6,14 +6,17 @@ import os
 import pickle
 import time
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from nbckpt._private_apis import class_tracker
 from nbckpt.cells.analysis import touched
-from nbckpt.cells.key import CellCode, CellKey, Made, changed_inputs
+from nbckpt.cells.flow import surely_bound
+from nbckpt.cells.key import CellCode, CellKey, Made, changed_inputs, class_digests, digests_beside, is_made
 from nbckpt.core import environment
 from nbckpt.core.manifest import Manifest, now
 from nbckpt.core.manifest_json import canonical
@@ -22,11 +25,11 @@ from nbckpt.core.packs.writer import Packer
 from nbckpt.core.references import CELL
 from nbckpt.core.selection import Selection
 from nbckpt.core.transfer import save
-from nbckpt.core.values.variables import capture, with_sharing
+from nbckpt.core.values.variables import capture
 from nbckpt.errors import CodecError
 from nbckpt.provenance import inputs
 from nbckpt.tracker.binding import GONE
-from nbckpt.tracker.cells import MOST_OUTPUT, SHOWN, CellResults, Output
+from nbckpt.tracker.cells import MOST_OUTPUT, SHOWN, CellResults, Output, sharing
 
 _BLOB = 1 << 20
 
@@ -79,10 +82,15 @@ class CellRun:
         origin: Mapping[str, Any],
     ) -> None:
         self.name = name
-        self._results, self._code, self._key = results, code, key
+        self._results, self._code, self._key = results, code, replace(key, digester=None)
         self._files = [str(Path(file).absolute()) for file in files]
         self._namespace, self._origin = namespace, origin
         self._before = Selection(hidden=hidden).of(namespace)
+        named = key.touched.names - surely_bound(code.source)  # maybe the cell does not bind these
+        names = (sharing(key.inputs, self._before, namespace) | named) & self._before.keys()
+        names -= key.inputs.keys()
+        self._beside = digests_beside(key, names, self._before)
+        self._classes = class_digests(key.touched.names - key.binds, self._before, namespace)
         self._states = {name: pickle.dumps(state) for name, state in environment.read_states().items()}
         self._moment, self._started = now(), time.perf_counter()
 
@@ -95,17 +103,33 @@ class CellRun:
         """
         ms = int((time.perf_counter() - self._started) * 1000)
         after = Selection(hidden=ended.hidden).of(self._namespace)
-        changed = self._changed(after)
-        values = {name: value for name, value in after.items() if not isinstance(value, ModuleType)}
-        names = with_sharing(changed & values.keys(), values, self._namespace)
-        items = {name: values[name] for name in sorted(names)} | self._new_states()
+        written = changed_inputs(self._key, self._namespace)
+        changed = (self._changed(after, written) | written) & after.keys()
+        names = sharing(changed, after, self._namespace)
+        items = {name: after[name] for name in sorted(names)} | self._new_states()
         items |= {SHOWN: ended.shown} if ended.shown is not None else {}
         kept = {"key": self._key.text, "ms": ms, "lost": list(ended.lost), **self._files_of(ended)}
-        modules = {name: after[name] for name in changed - values.keys()}
+        kept |= self._found(names | changed, after, written)
+        modules = {name: after[name] for name in changed if issubclass(type(after[name]), ModuleType)}
         kept["modules"] = {name: module.__name__ for name, module in modules.items()}
         deleted = sorted(self._before.keys() - after.keys())
         write = partial(self._write, items, canonical(list(ended.outputs)), kept, deleted)
         return self._publish(write)
+
+    def _found(self, names: set[str], after: Mapping[str, Any], written: set[str]) -> dict[str, Any]:
+        """Return what else has to be as it was: the variables of the result that the cell did not bind."""
+        same = {name for name in names if self._before.get(name, GONE) is after[name]}
+        beside = {name: self._beside[name] for name in self._beside.keys() & same}
+        classes = self._same_classes(after.keys() - names)
+        return {"beside": beside, "in_place": sorted(written & same), "classes": classes}
+
+    def _same_classes(self, names: Iterable[str]) -> dict[str, list[str]]:
+        """Return the number and the digest of each class that the cell left as it was."""
+        numbers, classes = class_tracker().numbers, dict[str, list[str]]()
+        for name, digest in class_digests(names, self._before, self._namespace).items():
+            with suppress(Exception):  # it has no number, or cannot be hashed
+                classes[name] = [numbers[self._before[name]], digest]
+        return classes
 
     def _files_of(self, ended: CellEnd) -> dict[str, Any]:
         """Return the inputs that the cell noted, and the other files that it opened."""
@@ -120,14 +144,17 @@ class CellRun:
         results.prune(self.name)
         return manifest
 
-    def _changed(self, after: Mapping[str, Any]) -> set[str]:
-        """Return the variables that the cell bound or changed in place. In doubt a variable is included."""
+    def _changed(self, after: Mapping[str, Any], written: set[str]) -> set[str]:
+        """Return the variables that the cell bound or changed in place, apart from inputs. In doubt, too."""
         touched_now = touched(self._code.source, self._namespace, transform=self._code.transform)
         if touched_now.everything:
             raise CodecError(touched_now.everything)
         changed = {name for name, value in after.items() if self._before.get(name, GONE) is not value}
-        changed |= changed_inputs(self._key, self._namespace)
-        return (changed | (touched_now.names - self._key.inputs.keys())) & after.keys()
+        reached = touched_now.names - self._key.binds
+        if not (written or is_made(self._key)):  # the inputs lead to these, and are as they were
+            reached = frozenset()
+        same = class_digests(reached, after, self._namespace).items() & self._classes.items()
+        return changed | ((reached - dict(same).keys() | self._key.binds) - self._key.inputs.keys())
 
     def _new_states(self) -> dict[str, Any]:
         """Return the states of libraries that the cell changed: it drew random numbers, for example."""

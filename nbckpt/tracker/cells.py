@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any
 
-from nbckpt.cells.key import Made
+from nbckpt.cells.key import CellKey, Made, class_digests, digests_beside
 from nbckpt.core import environment
 from nbckpt.core.history import History
 from nbckpt.core.manifest import Manifest
@@ -18,6 +19,7 @@ from nbckpt.core.references import CELL, Entry
 from nbckpt.core.schema import check, parse
 from nbckpt.core.trash import remove
 from nbckpt.core.trust import stranger
+from nbckpt.core.values.variables import with_sharing
 from nbckpt.errors import CodecError, CorruptError, FormatError, NbckptError, NotFoundError
 from nbckpt.provenance import inputs
 from nbckpt.tracker.binding import GONE
@@ -53,7 +55,11 @@ _KEPT = {
     "opened?": [str],
     "modules?": {str: str},
     "lost?": [str],
+    "beside?": {str: str},
+    "in_place?": [str],
+    "classes?": {str: [str]},
 }
+_REST = "opened", "modules", "lost", "beside", "in_place", "classes"
 
 
 @dataclass(frozen=True)
@@ -66,6 +72,10 @@ class Kept:
         opened: Files that the cell opened and that are not among its inputs.
         modules: The modules that the cell bound, by variable.
         lost: Outputs that were not kept.
+        beside: Variables of the result that the cell did not read, and maybe did not bind, since they share
+            objects with others, for example. Each has its digest before the cell.
+        in_place: The inputs that the cell changed in place.
+        classes: The classes that the cell left as they were, by variable: the number in pickles, the digest.
     """
 
     manifest: Manifest
@@ -73,6 +83,31 @@ class Kept:
     opened: Sequence[str] = ()
     modules: Mapping[str, str] = field(default_factory=dict)
     lost: Sequence[str] = ()
+    beside: Mapping[str, str] = field(default_factory=dict)
+    in_place: Sequence[str] = ()
+    classes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def misfit(self, key: CellKey, variables: Mapping[str, Any], namespace: dict[str, Any]) -> str:
+        """Return why the result does not fit to what shares objects now; empty if it fits.
+
+        Args:
+            key: The key of the cell now, which is that of the result.
+            variables: The user's variables.
+            namespace: The namespace that holds them.
+        """
+        bound = sorted(self.beside.keys() & variables.keys())
+        now = digests_beside(key, bound, variables)
+        differ = [name for name in bound if not now[name] or now[name] != self.beside[name]]
+        if differ := differ or sorted(self.beside.keys() & key.touched.names - variables.keys()):
+            return f"{differ[0]} is a part of its kept result, and was something else before the cell"
+        held = {value.name for value in self.manifest.values}
+        if more := sorted(sharing(self.in_place, variables, namespace) - held):
+            return f"{more[0]} shares objects with {self.in_place[0]}, and did not when its result was kept"
+        return ""
+
+    def without(self, key: CellKey, variables: Mapping[str, Any]) -> set[str]:
+        """Return the variables that a later cell made: not bound now, and not named by the cell's code."""
+        return self.beside.keys() - variables.keys() - key.touched.names
 
 
 class CellResults:
@@ -110,9 +145,7 @@ class CellResults:
             if document["key"] != key or not all(map(_is_as_it_was, document.get("data", ()))):
                 continue
             if self.history.trusted(manifest):
-                rest = {
-                    field: document[field] for field in ("opened", "modules", "lost") if field in document
-                }
+                rest = {field: document[field] for field in _REST if field in document}
                 return Kept(manifest, document["ms"] / 1000, **rest)
             strange = strange or manifest
         if strange is not None:
@@ -145,9 +178,22 @@ class CellResults:
         return manifests
 
     def restore(
-        self, kept: Kept, namespace: dict[str, Any], label: str, progress: Progress | None = None
+        self,
+        kept: Kept,
+        namespace: dict[str, Any],
+        label: str,
+        progress: Progress | None = None,
+        *,
+        without: Container[str] = (),
     ) -> tuple[list[str], Any, list[Output]]:
         """Bind the variables that the cell bound or changed, and set the states of libraries.
+
+        Args:
+            kept: The result.
+            namespace: The namespace.
+            label: How `undo` calls it.
+            progress: See `Tracker.restore`.
+            without: Variables that are not bound.
 
         Returns:
             The names of the variables, the cell's last value, and its outputs.
@@ -158,10 +204,14 @@ class CellResults:
         manifest = kept.manifest
         reader = self.tracker.read(manifest)
         restore = Restore(manifest, namespace, (), "")
-        loaded, failed = restore.load(reader, verify=True, progress=progress)
+        marks = class_digests(kept.classes, namespace, namespace)
+        same = [name for name, mark in marks.items() if mark and [mark] == kept.classes[name][1:]]
+        live = {kept.classes[name][0]: namespace[name] for name in same}
+        loaded, failed = restore.load(reader, verify=True, progress=progress, live=live)
         lost = [failure for failure in failed if failure.names != (SHOWN,)]
         if lost:
             raise CodecError(f"{', '.join(lost[0].names)}: {lost[0].reason}")
+        loaded = {name: value for name, value in loaded.items() if name not in without}
         outputs = self._outputs(kept)
         shown = loaded.pop(SHOWN, None)
         modules = {name: importlib.import_module(module) for name, module in kept.modules.items()}
@@ -179,6 +229,13 @@ class CellResults:
         data = bytes(reader.read(reader.sized(content)))
         outputs: list[Output] = check(parse(data, "the outputs of the cell"), _OUTPUTS, "the outputs")
         return outputs
+
+
+def sharing(names: Iterable[str], variables: Mapping[str, Any], namespace: dict[str, Any]) -> set[str]:
+    """Return these variables, and those that share objects with them. Modules share nothing."""
+    values = {name: value for name, value in variables.items() if not issubclass(type(value), ModuleType)}
+    wanted = values.keys() & {*names}
+    return with_sharing(wanted, values, namespace) if wanted else set()
 
 
 def _document(manifest: Manifest, name: str) -> Mapping[str, Any]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Container
+from collections.abc import Container, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from nbckpt.core import environment
@@ -103,14 +104,28 @@ class Restore:
         return changes | dict.fromkeys(self._gone, "removed")
 
     def load(
-        self, reader: Reader, *, verify: bool, progress: Progress | None, device: str = ""
+        self,
+        reader: Reader,
+        *,
+        verify: bool,
+        progress: Progress | None,
+        device: str = "",
+        live: Mapping[str, type] = MappingProxyType({}),
     ) -> tuple[dict[str, Any], list[Failure]]:
         """Load the values. Return them by name, and the values that cannot be loaded.
+
+        Args:
+            reader: Reads the packs.
+            verify: Whether to check arrays now.
+            progress: Called now and then.
+            device: Where the tensors go; see `Tracker.restore`.
+            live: Live classes by the numbers of the saved ones, which are equal.
 
         Raises:
             UsageError: There is no such *device*.
         """
         classes = Classes("new" if self._has_class() else "live", self._namespace)
+        classes.take(live)
         with restoring_to(device):
             return load_values(
                 self._manifest,

@@ -7,11 +7,14 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from nbckpt.errors import UsageError
+from nbckpt.sync import SyncConfig
 from nbckpt.trials.engine.system import check_installed
 from nbckpt.trials.engine.upload import SyncerCallback
 from nbckpt.trials.executors import Executor, open_executor
 from nbckpt.trials.model.callback import Callback
+from nbckpt.trials.model.metrics import plain
 from nbckpt.trials.model.points import values_of
+from nbckpt.trials.model.retention import RetentionPolicy
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.schedulers import Scheduler
 from nbckpt.trials.search.base import Search
@@ -28,12 +31,44 @@ def resources_of(
     """Return the resources of each trial by Ray's names.
 
     Raises:
-        UsageError: A resource is given twice.
+        UsageError: A resource is given twice, or *named* is not a dict.
     """
     given = {name: amount for name, amount in (("GPU", gpus), ("CPU", cpus)) if amount is not None}
-    for name in given.keys() & (named or {}).keys():
+    others = dict_of("resources_per_trial", named or {})
+    for name in given.keys() & others.keys():
         raise UsageError(f"{name.lower()}s and {name!r} in resources_per_trial mean the same: leave one out")
-    return given | dict(named or {})
+    return plain(given | others)
+
+
+def dict_of(name: str, given: Any) -> dict[str, Any]:
+    """Return a copy of a dict that a user gave.
+
+    Raises:
+        UsageError: It is not a dict.
+    """
+    if isinstance(given, Mapping):
+        return dict(given)
+    raise UsageError(f"{name}={given!r} is not a dict")
+
+
+def points_of(given: Any) -> tuple[dict[str, Any], ...]:
+    """Return copies of the points that a user gave.
+
+    Raises:
+        UsageError: They are not a list of dicts.
+    """
+    if isinstance(given, Mapping) or not isinstance(given, Iterable):
+        raise UsageError(f"points={given!r} is not a list of dicts: give one such as [{{'lr': 0.1}}]")
+    return tuple(dict_of("a point", point) for point in given)
+
+
+def retention_of(given: int | RetentionPolicy | None) -> RetentionPolicy | None:
+    """Return the policy of a user's `keep_checkpoints`.
+
+    Raises:
+        UsageError: It is none of these, or would keep none.
+    """
+    return given if given is None or isinstance(given, RetentionPolicy) else RetentionPolicy(given)
 
 
 def checked_callbacks(given: Any) -> tuple[Callback, ...]:
@@ -82,7 +117,11 @@ def check_keeping(spec: Spec) -> None:
     Raises:
         UsageError: The sync's settings are wrong, or a package for the measurement is not installed.
     """
-    if spec.sync is not None:
-        SyncerCallback(config=spec.sync)
+    sync: Any = spec.sync
+    if sync is not None:
+        if not isinstance(sync, SyncConfig):
+            advice = "nbckpt.sync.SyncConfig(upload_dir=URL)"
+            raise UsageError(f"sync_config={sync!r} is not a SyncConfig: give {advice}")
+        SyncerCallback(config=sync)
     if spec.system_metrics:
         check_installed()

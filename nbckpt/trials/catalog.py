@@ -27,6 +27,7 @@ from nbckpt.trials.trash import Removal, label_of, take_away
 
 _LOCK_S = 1.0
 _STEP = re.compile("[0-9]{1,18}")
+_TRIAL = re.compile("t[0-9]+")
 
 _log = logging.getLogger("nbckpt")
 
@@ -93,10 +94,14 @@ class Catalog:
         """Return the trial for `EXPERIMENT/t3`, or for `t3` in the newest experiment.
 
         Raises:
-            NotFoundError: There is no such experiment.
+            NotFoundError: The experiment does not exist. A word of another form than `t3` counts as its name.
             UsageError: The experiment has no such trial.
         """
         name, _, trial = ref.rpartition("/")
+        if not name and not _TRIAL.fullmatch(trial):
+            if trial in self.names():
+                raise NotFoundError(f"{trial} is an experiment. Name one of its trials, such as {trial}/t0")
+            raise NotFoundError(no_experiment(trial, self.names()))
         experiment = self.open(name)
         return experiment, experiment.trial(trial)
 

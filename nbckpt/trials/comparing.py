@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 
 from nbckpt.errors import UsageError
 from nbckpt.trials.catalog import Catalog
@@ -104,7 +105,6 @@ def best_of(experiment: Experiment, metric: str = "", mode: str = "") -> Trial:
     metric = metric or experiment.spec.metric or next(iter(inferred(experiment.trials)), "")
     by, direction = (metric, mode) if mode else ranking(experiment, metric)
     if metric and not direction:
-        raise UsageError(
-            f"which trial of {experiment.name!r} is the best? Say --metric {metric} --mode min, or --mode max"
-        )
+        options = f"--metric {quote(metric)} --mode min"
+        raise UsageError(f"which trial of {experiment.name!r} is the best? Say {options}, or --mode max")
     return experiment.best(by, direction)

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from nbckpt.errors import UsageError
+from nbckpt.errors import Interrupted, UsageError
 from nbckpt.sync import SyncConfig
-from nbckpt.trials.arguments import checked_callbacks, checked_search, own_scheduler, resources_of
+from nbckpt.trials.arguments import (
+    checked_callbacks,
+    checked_search,
+    dict_of,
+    own_scheduler,
+    points_of,
+    resources_of,
+    retention_of,
+)
 from nbckpt.trials.engine.experiment import Experiment, open_runner
 from nbckpt.trials.engine.runner import Runner
 from nbckpt.trials.executors import Executor, most_at_once
@@ -30,6 +39,10 @@ from nbckpt.trials.training.trainable import Trainable
 
 if TYPE_CHECKING:
     from optuna import Study
+
+_PATIENCE_S = 2.0
+"""How long a run waits without a word for the trials of the former one."""
+_log = logging.getLogger("nbckpt")
 
 
 def run(
@@ -135,9 +148,9 @@ def run(
     """
     resources = resources_of(gpus, cpus, resources_per_trial)
     spec = Spec(
-        *(trainable, dict(config or {}), num_samples, _new_seed() if seed is None else seed, stop),
+        *(trainable, dict_of("config", config or {}), num_samples, _own_seed(seed), stop),
         *(max_concurrent or most_at_once(executor, resources), max_failures),
-        RetentionPolicy(keep_checkpoints) if isinstance(keep_checkpoints, int) else keep_checkpoints,
+        retention_of(keep_checkpoints),
         *(checkpoint_every, checked_callbacks(callbacks)),
         *(executor if isinstance(executor, str) else executor.name, resources),
         **objectives_of(metric, mode),
@@ -146,7 +159,7 @@ def run(
         system_metrics=system_metrics,
         scheduler=own_scheduler(scheduler),
         search=as_sampler(search),
-        points=tuple(map(dict, points)),
+        points=points_of(points),
     )
     return _started(spec, folder, name, resume, restore, search, executor, keep_seed=seed is None)
 
@@ -179,9 +192,7 @@ def _prepare(runner: Runner, spec: Spec, resume: Resume, origin: Origin | None, 
     runner.refresh()
     if runner.spec.executor == CellExecutor.name:
         raise UsageError(f"{only_in_its_loop(runner.folder.name)}. Give trials of a function another name")
-    while runner.pool.workers:  # a cell that runs again ends its former run
-        runner.pause()
-        runner.wait()
+    _end_former(runner)
     runner.settle()
     before = runner.spec
     seed = before.seed if keep_seed else spec.seed
@@ -191,6 +202,28 @@ def _prepare(runner: Runner, spec: Spec, resume: Resume, origin: Origin | None, 
     runner.write_spec(replace(spec, seed=seed, created_at=before.created_at, origin=label))
 
 
-def _new_seed() -> int:
-    """Return a random seed for an experiment without one."""
-    return random.SystemRandom().randrange(1 << 31)
+def _end_former(runner: Runner) -> None:
+    """Pause the trials that run here: a cell that runs again ends its former run. If it takes long, say why.
+
+    Raises:
+        Interrupted: The user did not wait for that.
+    """
+    name = runner.folder.name
+    try:
+        while runner.pool.workers:
+            runner.pause()
+            if not runner.wait(_PATIENCE_S):
+                names = ", ".join(list(runner.pool.running)[:8])
+                when = f"after the next result of {names}" if names else "when its callbacks have ended"
+                _log.warning("%s: the new run begins %s", name, when)
+                runner.wait()
+    except KeyboardInterrupt:
+        raise Interrupted(
+            f"interrupted: the new run of {name} has not begun. Trials of the former one pause with their "
+            f"next results: %ckpt trials {name}"
+        ) from None
+
+
+def _own_seed(given: int | None) -> int:
+    """Return what a user gave as seed, or a random number."""
+    return random.SystemRandom().randrange(1 << 31) if given is None else given

@@ -12,7 +12,7 @@ from nbckpt.errors import NotFoundError, UsageError
 from nbckpt.states.maker import Maker, maker_of
 from nbckpt.sync import SyncConfig
 from nbckpt.sync.shutdown import before_the_end
-from nbckpt.trials.arguments import check_keeping, checked_callbacks
+from nbckpt.trials.arguments import check_keeping, checked_callbacks, dict_of, retention_of
 from nbckpt.trials.engine.experiment import open_runner
 from nbckpt.trials.engine.open_trial import OpenTrial, end_all, follow_cells, open_trials
 from nbckpt.trials.engine.runner import Runner
@@ -24,7 +24,7 @@ from nbckpt.trials.model.drawing import canonical
 from nbckpt.trials.model.objectives import objectives_of
 from nbckpt.trials.model.retention import RetentionPolicy
 from nbckpt.trials.model.spec import Spec
-from nbckpt.trials.model.trial import Trial
+from nbckpt.trials.model.trial import Trial, state_of
 from nbckpt.trials.training.loop import PlainLoop
 from nbckpt.trials.training.session import current, in_trial
 
@@ -87,10 +87,10 @@ def track(
         raise UsageError("this code runs in a trial already: report to it with nbckpt.report(…)")
     if not name:
         raise UsageError("a tracked trial needs the name of its experiment: nbckpt.track('baseline', lr=0.1)")
-    given = {**(config or {}), **parameters}
+    given = dict_of("config", config or {}) | parameters
     spec = Spec(
         PlainLoop,
-        keep=RetentionPolicy(keep_checkpoints) if isinstance(keep_checkpoints, int) else keep_checkpoints,
+        keep=retention_of(keep_checkpoints),
         callbacks=checked_callbacks(callbacks),
         executor=CellExecutor.name,
         **objectives_of(metric, mode),
@@ -160,6 +160,7 @@ def _to_continue(runner: Runner, given: Mapping[str, Any], *, resume: bool | str
         agrees = canonical({key: trial.config.get(key) for key in given}) == canonical(given)
         is_open = runner.pool.has(trial) or trial.id in elsewhere
         if agrees and not trial.finished and not is_open:
+            state_of(trial).config |= given  # a file has only the texts of objects
             return trial
     if resume == "must":
         raise NotFoundError(f"{runner.folder.name!r} has no trial to continue, but resume is 'must'")

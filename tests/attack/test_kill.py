@@ -17,6 +17,8 @@ import numpy as np
 import pytest
 
 from attack import share
+from attack.dying import FIRST
+from attack.limits import run_child
 from attack.working import STEPS, values
 from nbckpt.core.gc import collect
 from nbckpt.mirror import Mirror
@@ -134,3 +136,19 @@ def test_acknowledged_saves_and_removals_survive_kill_9(tmp_path: Path) -> None:
         fresh = LocalStore(tmp_path / "fresh")
         Mirror(fresh, tmp_path / "fresh" / "experiments", tmp_path / "remote").pull()
         check_store(fresh, promised.pushed, set())
+
+
+@pytest.mark.slow
+def test_a_kill_at_any_call_leaves_a_whole_automatic_point(tmp_path: Path) -> None:
+    states = list(map(int, run_child("attack.dying", tmp_path, str(share.of(1, 5)), seconds=600)))
+    assert states == sorted(states)  # from one call on, the point of the cell is there
+    assert {*states} == {FIRST - 1, FIRST}
+    assert len(states) >= share.of(40, 8)
+
+
+@pytest.mark.slow
+def test_sigterm_at_any_line_after_a_cell_saves_it(tmp_path: Path) -> None:
+    step = share.of(1, 7)
+    cells = list(map(int, run_child("attack.ending", tmp_path / "store", str(step), seconds=600)))
+    assert cells == list(range(1, len(cells) * step + 1, step))
+    assert len(cells) * step > 150

@@ -17,7 +17,7 @@ from attack.mutations import V1
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the limit of memory is Linux's")
 
-SHARES = share.of([(start, start + 1500) for start in range(0, 6000, 1500)], [(0, 40)])
+SHARES = share.of([(start, start + 500) for start in range(0, 5000, 500)], [(0, 40)])
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import copy
 import pickle
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from nbckpt.cells.digest import Digester
 from nbckpt.cells.flow import former_reads
 from nbckpt.cells.key import CellCode, cell_key
 from nbckpt.errors import CodecError
+from nbckpt.tracker import Tracker
 
 ATOMS = st.one_of(
     st.none(),
@@ -95,6 +97,25 @@ def test_frames_tensors_and_figures_have_digests() -> None:
     assert digest(frame) != digest(frame.assign(a=[1, 3]))
     torch = pytest.importorskip("torch")
     assert digest(torch.zeros(3)) == digest(torch.zeros(3)) != digest(torch.ones(3))
+
+
+def test_a_restored_array_has_the_digest_of_the_saved_one(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    array = np.arange(3000.0)
+    frame = pandas.DataFrame({"a": array, "b": np.arange(3000), "c": ["x"] * 3000})
+    values = [frame, array[:5], array, array[::-2], array[10:20]]
+    tracker, restored = Tracker(tmp_path), dict[str, Any]()
+    tracker.save({"values": values}, "kept")
+    tracker.restore("kept", restored)
+    assert digest(restored["values"]) == digest(values) != digest([frame, array[:5].copy(), *values[2:]])
+
+
+def test_a_change_of_any_column_of_a_frame_counts() -> None:
+    pandas = pytest.importorskip("pandas")
+    days = pandas.to_datetime(["2020", "2021"])
+    frame = pandas.DataFrame({"a": [1.0, 2.0], "b": [1, 2], "c": ["x", "y"], "d": [True, False], "e": days})
+    digests = {digest(frame), *(digest(frame.assign(**{name: frame[name][::-1].values})) for name in frame)}
+    assert len(digests) == 6
 
 
 def test_what_cannot_be_pickled_has_no_digest() -> None:

@@ -7,12 +7,13 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import cloudpickle
+import psutil
 import pytest
 
 from nbckpt.trials import Callback, Trial
@@ -61,6 +62,20 @@ class Nodes:
         self.nodes: dict[str, Any] = {}
 
     def add(self, name: str, **options: Any) -> None:
+        """Add a node. Ray gives it 30 s to start, which a busy machine may not: then once more."""
+        here = psutil.Process()
+        others = {*here.children(recursive=True)}
+        try:
+            self._start(name, **options)
+        except Exception as error:
+            if "timed out during startup" not in str(error):
+                raise
+            for process in {*here.children(recursive=True)} - others:
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+            self._start(name, **options)
+
+    def _start(self, name: str, **options: Any) -> None:
         disk = self.folder / name
         disk.mkdir(exist_ok=True)
         self.nodes[name] = self.cluster.add_node(

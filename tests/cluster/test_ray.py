@@ -27,7 +27,9 @@ from nbckpt.store import base
 from nbckpt.testing import ExecutorTests
 from nbckpt.trials import Experiment, Status, Trial
 from nbckpt.trials.executors import WorkerLostError, transport
-from nbckpt.trials.executors.ray import RayExecutor
+from nbckpt.trials.executors.base import Job
+from nbckpt.trials.executors.ray import RayExecutor, RayWorker
+from nbckpt.trials.training.function import wrap_function
 
 pytestmark = pytest.mark.slow  # the start of a cluster
 
@@ -216,6 +218,34 @@ def test_a_trial_that_met_a_lost_node_is_placed_again(nodes: Nodes) -> None:
     nodes.add("second")
     experiment = finished(count, {"x": nbckpt.grid_search([1, 2])}, resources_per_trial={"second": 0.5})
     assert [(trial.status, trial.error) for trial in experiment.trials] == [(Status.TERMINATED, "")] * 2
+
+
+class Unplaced(RayWorker):
+    """The worker of a trial whose actors never run, since Ray places each on a node that is gone."""
+
+    def _get(self, reference: Any, timeout: float | None = None) -> Any:
+        import ray
+
+        raise WorkerLostError("the node is gone") from ray.exceptions.ActorDiedError()
+
+
+class Actors:
+    """Stands for Ray's class of actors, and counts those that were asked for."""
+
+    asked = 0
+
+    def remote(self, *_: Any) -> Any:
+        import ray
+
+        self.asked += 1
+        return types.SimpleNamespace(node=types.SimpleNamespace(remote=lambda: ray.put(None)))
+
+
+def test_a_trial_is_placed_three_times_at_most(nodes: Nodes, tmp_path: Path) -> None:
+    actors, job = Actors(), Job(wrap_function(count), {}, tmp_path, "t0", "e/t0")
+    with pytest.raises(WorkerLostError, match="the node is gone"):
+        Unplaced(actors, job).has_room({"CPU": 1}, grows=True, patience_s=0.0)
+    assert actors.asked == 3
 
 
 class Listener:

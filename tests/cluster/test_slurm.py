@@ -140,6 +140,33 @@ def test_a_cancelled_job_pauses_its_trial_which_resumes(executor: str) -> None:
     assert trial.failures == 0
 
 
+@pytest.mark.parametrize("state", ["NODE_FAIL", "PREEMPTED", "TIMEOUT"])
+def test_a_trial_goes_on_in_another_job_if_slurm_took_its_own(
+    state: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[str] = []
+    state_of = Queue.state
+
+    def take(trial: Trial, result: Mapping[str, Any]) -> None:
+        if result["i"] == 3 and not result["start"]:
+            attempt = experiment._internals.pool.running[trial.id]  # type: ignore[attr-defined]
+            taken.append(attempt._worker._handle.job_id)
+            os.kill(result["pid"], signal.SIGKILL)
+
+    def state_or_taken(queue: Queue, handle: Any, since: float) -> tuple[str, str]:
+        told_now = state_of(queue, handle, since)
+        is_taken = handle.job_id in taken and told_now[0] not in {"RUNNING", "PENDING"}
+        return (state, "") if is_taken else told_now
+
+    monkeypatch.setattr(Queue, "state", state_or_taken)
+    experiment = nbckpt.run(count, {"hangs_at": 3}, executor=LOCAL, name="e", callbacks=[Hook(take)])
+    assert experiment.wait(SECONDS)
+    (trial,) = experiment.trials
+    assert (trial.status, trial.failures) == (Status.TERMINATED, 0)
+    assert told(trial) == [0, 1, 2, 3, 4, 5]
+    assert told(trial, "start")[-1] == 4
+
+
 def test_a_trial_goes_on_in_another_job_at_the_time_limit() -> None:
     """Near the limit Slurm sends a signal, and the trial saves a checkpoint with its next result."""
     signalled: list[int] = []

@@ -6,9 +6,11 @@ import csv
 import json
 import os
 from datetime import timedelta
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import nbckpt
@@ -150,6 +152,10 @@ def test_population_based_training_takes_over_as_in_ray(tmp_path: Path) -> None:
     assert [trial.last_result["training_iteration"] for trial in analysis.trials] == [12, 12, 12]
     assert analysis.trials[0].last_result["x"] > 2
     assert analysis.trials[0].last_result["x"] == analysis.trials[0].config["opt"]["x"]
+
+
+def test_optuna_search_is_where_ray_has_it() -> None:
+    assert import_module("nbckpt.compat.ray_tune.search.optuna").OptunaSearch is search.OptunaSearch
 
 
 def test_optuna_search_draws_and_tries_points_first(tmp_path: Path) -> None:
@@ -297,6 +303,8 @@ def test_stop_takes_functions_and_stoppers(tmp_path: Path, condition: Any, last:
 
 def test_a_condition_that_nbckpt_understands_is_left_as_it_is() -> None:
     assert stop({"n": 4}, "loss", "min") == {"n": 4}
+    reached: Any = stop({"loss": 0.5}, "loss", "min")
+    assert [reached("t0", {"loss": np.float32(loss)}) for loss in (0.4, 0.6)] == [False, True]
     assert stop(None, "", "") is None
 
 

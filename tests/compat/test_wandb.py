@@ -97,6 +97,7 @@ def test_media_are_kept(store: Path) -> None:
     table = wandb.Table(columns=["a", "b"], data=[[1, 2]])
     table.add_data(3, 4)
     table.add_column("c", [5, 6])
+    assert repr(table) == "nbckpt.media.Table('')"
     images = [wandb.Image(np.zeros((4, 4, 3), np.uint8), caption="dark"), wandb.Image(np.eye(3) * 255.0)]
     run.log({"examples": images, "table": table, "page": wandb.Html("<b>bold</b>"), "loss": 1})
     run.finish()
@@ -177,6 +178,8 @@ def test_what_does_nothing_says_so_once(capsys: pytest.CaptureFixture[str]) -> N
 def test_what_is_not_here_is_refused_with_advice() -> None:
     with pytest.raises(UsageError, match=r"init has no argument 'projct'\. Did you mean 'project'"):
         wandb.init(projct="p")
+    with pytest.raises(UsageError, match=r"config='c\.yaml' is not a dict: read the file first"):
+        wandb.init(project="p", config="c.yaml")
     with pytest.raises(UsageError, match=r"sync_tensorboard=True here: log the values with wandb\.log"):
         wandb.init(project="p", sync_tensorboard=True)
     with pytest.raises(UsageError, match=r"Artifact is not available in nbckpt\.compat\.wandb: save files"):

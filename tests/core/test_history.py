@@ -210,7 +210,7 @@ def test_a_misspelled_name_gives_a_suggestion(history: History) -> None:
 
 
 def test_an_empty_store_gives_a_hint_how_to_save(history: History) -> None:
-    with pytest.raises(NotFoundError, match=r"is empty. Make one in a notebook with `%ckpt save`"):
+    with pytest.raises(NotFoundError, match=r"has none. Make one in a notebook with `%ckpt save`"):
         history.resolve("latest")
 
 

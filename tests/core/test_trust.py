@@ -18,7 +18,7 @@ from nbckpt.core.algorithms import PREFERRED
 from nbckpt.core.history import History
 from nbckpt.core.manifest_json import canonical, decode, encode
 from nbckpt.core.trust import open_signer
-from nbckpt.errors import CorruptError, FormatError, NbckptError, StoreError, UntrustedError
+from nbckpt.errors import CorruptError, FormatError, NbckptError, StoreError, UntrustedError, UsageError
 from nbckpt.mirror import AutoMirror
 from nbckpt.settings import Settings
 from nbckpt.store import LocalStore, MemoryStore, Store
@@ -89,10 +89,24 @@ def test_no_command_unpickles_untrusted_values(
     assert not fuse.exists()
 
 
+def test_show_names_both_ways_to_what_another_saved(me: Tracker, stranger: Tracker) -> None:
+    me.save({"a": 1}, "a")
+    stranger.save({"b": 1}, "b")
+    shown = ask(me, "show b")
+    assert "once: %ckpt restore b@1 --trust. To sign it for good: %ckpt trust b@1" in shown
+    stranger.save({"b": 1}, "two words")
+    with pytest.raises(
+        UntrustedError, match="`%ckpt restore 'two words' --trust` or `%ckpt trust 'two words'`"
+    ):
+        me.restore("two words", {})
+
+
 def test_importing_an_untrusted_checkpoint_runs_no_code(me: Tracker, fuse: Path, tmp_path: Path) -> None:
     there = person(tmp_path, "theirs", MemoryStore())
     there.save({"b": Bomb(fuse)}, "b")
     there.export("b", tmp_path / "b.ckpt")
+    with pytest.raises(UsageError, match=r"is a folder\. For the checkpoints in a store: %ckpt pull "):
+        ask(me, f"import {tmp_path}")
     assert "Not signed by you" in ask(me, f"import {tmp_path}/b.ckpt")
     with pytest.raises(UntrustedError):
         me.restore("b", {})
@@ -166,7 +180,8 @@ def test_a_lost_secret_has_its_own_error(me: Tracker, tmp_path: Path) -> None:
     (tmp_path / "mine").unlink()
     me = person(tmp_path, "mine", me.store)
     with pytest.raises(
-        UntrustedError, match=r"your secret is another one now.*NBCKPT_SECRET_FILE.*trust --store"
+        UntrustedError,
+        match=r"secret is another one.*someone else.*show a`.*--trust.*NBCKPT_SECRET_FILE.*trust --store",
     ):
         me.restore("a", {})
     me.trust([])

@@ -6,11 +6,11 @@ import { test } from "node:test";
 import { groups, mean } from "../../nbckpt/notebook/widget/front/curve_groups.js";
 import * as format from "../../nbckpt/notebook/widget/front/format.js";
 import { hiding } from "../../nbckpt/notebook/widget/front/legend.js";
-import { arranged, paged } from "../../nbckpt/notebook/widget/front/metric_charts.js";
+import { arranged, moved, ordered, paged } from "../../nbckpt/notebook/widget/front/metric_charts.js";
 import * as rows from "../../nbckpt/notebook/widget/front/rows.js";
 
 const trials = (...values) => values.map((value, n) => ({ id: `t${n}`, n, settings: value === undefined ? {} : { s: value } }));
-const made = (...values) => groups(trials(...values), "s", rows, format);
+const made = (...values) => groups(trials(...values), ["s"], rows, format);
 const texts = (some) => some.map(({ text }) => text);
 
 test("few values are a group each, in their own order", () => {
@@ -39,6 +39,17 @@ test("of many texts the most frequent stand alone", () => {
   assert.equal(many.length, 8);
   assert.ok(texts(many).includes("v11"));
   assert.deepEqual([many.at(-1).text, many.at(-1).ids.length], ["others", 5]);
+});
+
+test("two settings make a group for each pair that occurs", () => {
+  const pairs = [["adam", 1], ["sgd", 1], ["adam", 2], ["adam", 1]];
+  const both = pairs.map(([s, depth], n) => ({ id: `t${n}`, n, status: "done", settings: { s, depth }, metrics: {} }));
+  const all = groups([...both, { ...both[0], id: "t9", settings: { s: "adam" } }], ["s", "depth"], rows, format);
+  assert.deepEqual(all.map(({ text, ids }) => [text, ids]), [["adam, 1", ["t0", "t3"]], ["adam, 2", ["t2"]], ["sgd, 1", ["t1"]]]);
+  assert.equal(all[0].key, "s,depth=adam, 1");
+  const many = Array.from({ length: 50 }, (_, n) => ({ ...both[0], id: `t${n}`, settings: { s: `s${n % 5}`, depth: n % 3 } }));
+  const few = groups(many, ["s", "depth"], rows, format);
+  assert.deepEqual([few.length, few.at(-1).text, few.flatMap(({ ids }) => ids).length], [8, "others", 50]);
 });
 
 test("the mean is that of the lines that reach a step", () => {
@@ -73,4 +84,12 @@ test("as many charts as have room make a page, and the others have pages too", (
   assert.deepEqual(paged(metrics, 4, 0), { at: 0, pages: 2, shown: ["a", "b", "c", "d"] });
   assert.deepEqual(paged(metrics, 4, 9), { at: 1, pages: 2, shown: ["e"] });
   assert.deepEqual(paged([], 4, 1), { at: 0, pages: 1, shown: [] });
+});
+
+test("charts stand in the order that they were moved to, and new ones follow", () => {
+  const metrics = ["a", "b", "c"];
+  assert.deepEqual(moved(metrics, "c", -1), ["a", "c", "b"]);
+  assert.deepEqual(moved(metrics, "c", -9), ["c", "a", "b"]);
+  assert.deepEqual(moved(metrics, "a", 9), ["b", "c", "a"]);
+  assert.deepEqual(ordered(["new", ...metrics], ["c", "gone", "a"]), ["c", "a", "new", "b"]);
 });

@@ -10,6 +10,7 @@ import * as format from "../../nbckpt/notebook/widget/front/format.js";
 import { front } from "../../nbckpt/notebook/widget/front/pareto.js";
 import * as rows from "../../nbckpt/notebook/widget/front/rows.js";
 import { lateness, shade } from "../../nbckpt/notebook/widget/front/shades.js";
+import { spans, told, unitOf } from "../../nbckpt/notebook/widget/front/timeline.js";
 
 const dots = (...values) => values.map(([x, y]) => ({ row: { id: `t${x}`, n: x }, x, y }));
 const ids = (some) => some.map(({ row }) => row.id);
@@ -95,4 +96,21 @@ test("shades go from the first trial to the last", () => {
   assert.equal(lateness([{ n: 4 }])({ n: 4 }), 1);
   assert.match(shade(0.2), /--nb-to\) 20%/);
   assert.match(shade(7), /--nb-to\) 100%/);
+});
+
+test("a trial that runs goes on until the last time that is known, others until their end", () => {
+  const done = { started: 10, ended: 40, seconds: 12, status: "done" };
+  const lost = { started: 20, ended: null, seconds: 5, status: "interrupted" };
+  const runs = { started: 30, ended: null, seconds: 4, status: "running" };
+  const back = { started: 35, ended: 30, seconds: 0, status: "failed" }; // a clock that was set back
+  assert.deepEqual([...spans([done, lost, runs, back]).values()], [[10, 40], [20, 25], [30, 40], [35, 35]]);
+});
+
+test("the axis of a timeline has the largest unit of which there are two", () => {
+  assert.deepEqual([0, 1, 119, 120, 7200, 172800].map((seconds) => unitOf(seconds)[1]), ["s", "s", "s", "min", "h", "d"]);
+});
+
+test("a timeline says how long all took, and what is missing", () => {
+  assert.equal(told([{ status: "done" }, { status: "failed" }], 3, 130, format), "2 trials in 2 min, 1 failed (dashed), 3 not started.");
+  assert.equal(told([{ status: "done" }], 0, 26, format), "1 trial in 26 s.");
 });

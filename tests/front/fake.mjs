@@ -51,9 +51,15 @@ function one(n, settings, end, next) {
     id: `t${n}`, n, status: status(n), why: "", settings, metrics: { loss: last, accuracy: 1 - last / 2.35 }, best: { loss: Math.min(...y) },
     step: steps, of: STEPS, left_s: RUNNING[n] ? (STEPS - steps) * 2 : null, saved: Math.floor(steps / 20) * 20, unsaved: steps % 20,
     error: failed ? (n === 19 ? "CUDA out of memory" : `RuntimeError: diverged`) : "", note: n === 2 ? "smaller, nearly as good" : "", tags: [],
-    started: Date.now() / 1000 - 900 + n, seconds: steps * 1.9 + n / 7,
+    ...times(n, steps * 1.9 + n / 7),
   };
   return { row, x, seconds: x.map((step) => step * (1.5 + (n % 4) / 5)), y, accuracy: y.map((value) => 1 - value / 2.35) };
+}
+
+/** Five trials ran at a time, and those that run now are the last. */
+function times(n, seconds) {
+  const started = Date.now() / 1000 - (RUNNING[n] ? seconds : 3000 - 230 * Math.floor(n / 5) - 11 * (n % 5));
+  return { started, ended: RUNNING[n] ? null : started + seconds, seconds };
 }
 
 const joined = (all, field) => {
@@ -78,12 +84,12 @@ function head(all, metric, metrics) {
 
 /**
  * Make a model as a widget of the page has it.
- * @param {{ count?: number, form?: string, parts?: string[], empty?: boolean, silent?: boolean, traits?: object, objectives?: string[], compared?: string, metrics?: string[] }} options
+ * @param {{ count?: number, form?: string, empty?: boolean, silent?: boolean, traits?: object, objectives?: string[], compared?: string, metrics?: string[] }} options
  *   `objectives`: such as `loss min`; `compared`: "rungs" or "generations"; `metrics`: all that are not the loss have the values of the accuracy
  */
-export function fake({ count = 60, form = "panel", parts = [], empty = false, silent = false, traits = {}, objectives = [], compared = "", metrics = ["loss", "accuracy"] } = {}) {
+export function fake({ count = 60, form = "panel", empty = false, silent = false, traits = {}, objectives = [], compared = "", metrics = ["loss", "accuracy"] } = {}) {
   const heard = new Map();
-  const values = { form, parts: Object.fromEntries(parts.map((name) => [name, "1"])), sort: {}, filter: {}, chosen: {}, pane: "", place: "x", ...traits };
+  const values = { form, sort: {}, filter: {}, chosen: {}, pane: "", place: "x", ...traits };
   const all = empty ? [] : trials(count);
   const kernel = { sent: [], silent, all, emit, busy: false, answers: {}, others: [] };
 
@@ -129,9 +135,23 @@ export function fake({ count = 60, form = "panel", parts = [], empty = false, si
     return [few(y).map((at) => at + 1), few(y).map((at) => y[at])];
   };
   const curves = (ids, names) => Object.fromEntries(names.map((name) => [name, Object.fromEntries(ids.map((id) => [id, courseOf(id, name)]))]));
-  const detail = ({ n, of, ids, options }) => of === "curves" ? { kind: "detail", n, ok: true, html: "", data: { curves: curves(ids, options.names) } } : ({
-    kind: "detail", n, html: page(of, ids),
-    data: of === "media" ? { pages: Object.fromEntries(ids.map((id) => [id, page(of, [id], ` Step ${options.step}.`)])) } : { media: ids[0] === "t52" ? { sample: [20, 40, 60] } : {} },
+  const MEDIA = { t52: { sample: [20, 40, 60] }, t2: { sample: [20, 80], note: [10] } };
+  const mediaOf = (ids) => {
+    const names = new Set(ids.flatMap((id) => Object.keys(MEDIA[id] ?? {})));
+    return Object.fromEntries([...names].map((name) => [name, [...new Set(ids.flatMap((id) => MEDIA[id]?.[name] ?? []))].sort((a, b) => a - b)]));
+  };
+  const told = (ids) => {
+    const { row } = all.find((trial) => trial.row.id === ids[0]) ?? {};
+    const checkpoints = Array.from({ length: Math.floor((row?.step ?? 0) / 10) }, (_, at) => ({ step: 10 * (at + 1), saved_at: 0 }));
+    return { media: mediaOf(ids), checkpoints, error: row?.error ? `Traceback\n${row.error}` : "" };
+  };
+  const moreOf = (id) => `Now at ${all.find((trial) => trial.row.id === id)?.row.step}.</p><details><summary>Log</summary><pre>line</pre></details><p>`;
+  const detail = ({ n, of, ids, options }) => ({
+    kind: "detail", n, ok: true, html: of === "trial" ? page(of, ids, moreOf(ids[0])) : "",
+    data: {
+      curves: () => ({ curves: curves(ids, options.names) }), steps: () => ({ media: mediaOf(ids) }), trial: () => told(ids),
+      media: () => ({ pages: Object.fromEntries(ids.map((id) => [id, page(of, [id], ` Step ${options.step}.`)])) }),
+    }[of]?.() ?? {},
   });
   const acted = ({ n, verb, ids, options }) => {
     const doing = `${verb} ${ids.join(", ") || "all"}`;

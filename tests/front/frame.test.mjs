@@ -17,7 +17,7 @@ test("the layout follows the width of the element", () => {
 });
 
 test("the state line tells waiting from silence", () => {
-  const seen = { gone: false, elsewhere: false, asked: 1000 };
+  const seen = { gone: false, asked: 1000 };
   assert.deepEqual([1500, 2100, 11500].map((now) => standing({ ...seen, now })), ["live", "waiting", "silent"]);
   assert.equal(standing({ ...seen, gone: true, now: 1000 }), "gone");
   assert.deepEqual([true, false].map((held) => standing({ ...seen, asked: null, now: 0, held })), ["held", "live"]);
@@ -70,7 +70,7 @@ function wired(answers, context) {
       if (answer) queueMicrotask(() => heard.get("msg:custom")({ n: message.n, ...answer }, []));
     },
   };
-  const way = link({ model, signal: stop.signal, heard() {}, changed() {}, inSight: () => true });
+  const way = link({ model, signal: stop.signal, heard() {}, changed() {}, sight: () => ({}) });
   context.after(() => stop.abort());
   return { way, sent, end: () => heard.get("comm_live_update")() };
 }
@@ -98,6 +98,15 @@ test("when the kernel goes, nothing waits for it any longer", async (context) =>
   assert.equal(await detail, null);
   assert.equal(way.standing(), "gone");
   assert.equal(await way.act("pause", ["t1"]), null);
+});
+
+test("a kernel that takes no message has gone", async (context) => {
+  const { way } = wired(() => {
+    throw new Error("Cannot send");
+  }, context);
+  assert.equal(await way.act("pause", ["t1"]), null);
+  assert.equal(way.standing(), "gone");
+  assert.equal(await way.detail("trial", ["t1"]), null);
 });
 
 test("a key that is held down acts once, and moves and writes on", () => {

@@ -2,16 +2,18 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import * as axes from "../../nbckpt/notebook/widget/front/axes.js";
-import { chosenColumns, direction } from "../../nbckpt/notebook/widget/front/columns.js";
+import { chosenColumns, direction, standing } from "../../nbckpt/notebook/widget/front/columns.js";
 import { difference, differences } from "../../nbckpt/notebook/widget/front/compare.js";
 import { hindrance } from "../../nbckpt/notebook/widget/front/deeds.js";
 import { experiment } from "../../nbckpt/notebook/widget/front/experiment.js";
+import { bounded, ranged } from "../../nbckpt/notebook/widget/front/curve_plot.js";
 import * as format from "../../nbckpt/notebook/widget/front/format.js";
 import { progressText, settingsText } from "../../nbckpt/notebook/widget/front/heading.js";
 import { course, placing } from "../../nbckpt/notebook/widget/front/ink.js";
 import { stepsOf } from "../../nbckpt/notebook/widget/front/media.js";
 import * as rows from "../../nbckpt/notebook/widget/front/rows.js";
 import * as series from "../../nbckpt/notebook/widget/front/series.js";
+import { lateness } from "../../nbckpt/notebook/widget/front/shades.js";
 import { fake } from "./fake.mjs";
 
 const near = (a, b) => Math.abs(a - b) < 1e-9;
@@ -93,6 +95,22 @@ test("few values have a place each in their own order, and many numbers a scale"
   assert.ok(near(lr.span(range)[0], 0.25) && near(lr.span(range)[1], 0.75));
 });
 
+test("axes and shades take more numbers than a function has arguments", () => {
+  const many = Array.from({ length: 200000 }, (_, n) => n);
+  assert.ok(near(axes.axis(many, rows, format).place(0), 0.03 / 1.06));
+  assert.equal(lateness(many.map((n) => ({ n })))({ n: 199999 }), 1);
+});
+
+test("keys zoom and move curves within the whole range", () => {
+  const key = (key, shiftKey = false) => ranged({ key, shiftKey }, [20, 60], 30);
+  assert.deepEqual([key("+"), key("-"), key("ArrowRight", true), key("ArrowLeft", true)], [[25, 45], [10, 90], [30, 70], [10, 50]]);
+  assert.deepEqual([key("ArrowRight"), key("ArrowUp", true), key("x")], [null, null, null]);
+  assert.deepEqual(bounded([-10, 30], [0, 100]), [0, 40]);
+  assert.deepEqual(bounded([90, 130], [0, 100]), [60, 100]);
+  assert.deepEqual(bounded([50, 50.01], [0, 100]), [50, 50.2]);
+  assert.equal(bounded([-10, 110], [0, 100]), null);
+});
+
 test("a setting that decides explains the variance, and another does not", () => {
   const lr = Array.from({ length: 64 }, (_, at) => at);
   const other = lr.map((at) => (at % 2 ? "a" : "b"));
@@ -115,6 +133,17 @@ test("a deed that cannot be done now says why", () => {
   assert.equal(hindrance("restore", [trial("done")]), "t28 has no checkpoint");
   assert.equal(hindrance("restore", [trial("done", 40)]), "");
   assert.equal(hindrance("resume", [trial("interrupted")]), "");
+});
+
+test("a row says how a trial stands that has not ended", () => {
+  const said = (fields) => standing({ id: "t1", n: 1, settings: {}, metrics: {}, why: "", step: 26, ...fields }, format);
+  assert.equal(said({ status: "running", of: 100, left_s: 180, saved: 20, unsaved: 6 }), "26/100 · 3 min left, 6 steps not saved");
+  assert.equal(said({ status: "running", of: 100, left_s: null, saved: null, unsaved: 26 }), "26/100");
+  assert.equal(said({ status: "running", of: null }), "");
+  assert.equal(said({ status: "running", of: 100, why: "Stopping after this step…" }), "Stopping after this step…");
+  assert.equal(said({ status: "interrupted", saved: 20, unsaved: 1 }), "Goes on from @20, 1 step to do again");
+  assert.equal(said({ status: "interrupted", saved: 0, unsaved: 0 }), "Goes on from @0");
+  assert.equal(said({ status: "done", why: "done", saved: 100 }), "");
 });
 
 test("the heading says how far it is and with which settings", () => {

@@ -38,14 +38,18 @@ test("the best has not failed, and is finite", () => {
   assert.equal(rows.bestOf(list, "accuracy", "max"), undefined);
 });
 
-test("words, comparisons, statuses and brushes add up", () => {
-  const list = [trial(1, 0.1, { note: "Good" }), trial(2, 0.2, { status: "running" }), trial(3, 0.3)];
-  const shown = (filter) => ids(list.filter((row) => rows.passing({ find: "", statuses: [], brushes: {}, ...filter })(row)));
-  assert.deepEqual(shown({ find: "good" }), ["t1"]);
-  assert.deepEqual(shown({ find: "lr>=0.2 loss<0.3" }), ["t2"]);
+test("statuses, brushes and what is found add up", () => {
+  const list = [trial(1, 0.1), trial(2, 0.2, { status: "running" }), trial(3, 0.3)];
+  const shown = (filter, finds = () => true) => ids(list.filter(rows.passing({ find: "", statuses: [], brushes: {}, ...filter }, finds)));
   assert.deepEqual(shown({ statuses: ["running", "failed"] }), ["t2"]);
   assert.deepEqual(shown({ brushes: { "settings:lr": { low: 0.15, high: 0.3 } } }), ["t2", "t3"]);
-  assert.deepEqual(shown({ find: "lr<0.3", brushes: { "settings:lr": { low: 0.15, high: 0.3 } } }), ["t2"]);
+  assert.deepEqual(shown({ brushes: { "settings:lr": { low: 0.15, high: 0.3 } } }, (row) => row.n < 3), ["t2"]);
+});
+
+test("ends are found among more numbers than a function has arguments", () => {
+  const many = Array.from({ length: 300000 }, (_, at) => at);
+  assert.deepEqual(rows.ends(many), [0, 299999]);
+  assert.ok(!rows.isLog(many));
 });
 
 test("changed rows replace those with their id, and a reset forgets the others", () => {

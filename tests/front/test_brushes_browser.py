@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from front.test_front_browser import address, chromium, names, opened, page
+from front.test_front_browser import address, names, opened, page
 from playwright.sync_api import Locator, Page, expect
 
-__all__ = ["address", "chromium", "page"]
+from notebook.lab import browser, chromium
+
+__all__ = ["address", "browser", "chromium", "page"]
 
 pytestmark = pytest.mark.browser
 

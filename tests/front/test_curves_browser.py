@@ -6,10 +6,12 @@ import re
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from front.test_front_browser import address, chromium, opened, page
+from front.test_front_browser import address, opened, page
 from playwright.sync_api import Page, expect
 
-__all__ = ["address", "chromium", "page"]
+from notebook.lab import browser, chromium
+
+__all__ = ["address", "browser", "chromium", "page"]
 
 pytestmark = pytest.mark.browser
 
@@ -33,6 +35,35 @@ def test_the_legend_hides_a_line_until_it_is_shown_again(page: Page, address: st
     expect(panel.get_by_role("button", name="Show all", exact=True)).to_have_count(0)
 
 
+DRAWN = "document.querySelector('.nbckpt canvas').toDataURL()"
+
+
+@pytest.mark.parametrize("choice", ["Smooth", "Log scale"])
+def test_curves_are_smoothed_or_logarithmic_and_stay_so(page: Page, address: str, choice: str) -> None:
+    panel = opened(page, address)
+    expect(panel.locator("canvas")).to_have_count(1)
+    plain = page.evaluate(DRAWN)
+    if choice == "Smooth":
+        panel.get_by_label("Smooth").fill("0.9")
+    else:
+        panel.locator("[data-action=curves-more]").click()
+        panel.get_by_role("menuitemcheckbox", name=choice).click()
+    page.wait_for_function(f"(plain) => {DRAWN} !== plain", arg=plain)
+    kept = page.evaluate("model.get('chosen').trials.curves")
+    assert (kept["smooth"], kept["log"]) == ((0.9, False) if choice == "Smooth" else (0, True))
+
+
+def test_curves_go_by_the_time_that_trials_took(page: Page, address: str) -> None:
+    panel = opened(page, address)
+    over = panel.locator(".u-over")
+    over.hover()
+    expect(panel.locator(".nb-tip")).to_contain_text("step")
+    panel.locator("[data-action=curves-more]").click()
+    panel.get_by_role("menuitemcheckbox", name="By time").click()
+    over.hover()
+    expect(panel.locator(".nb-tip")).to_contain_text(re.compile(r"\d (s|min)"))
+
+
 def test_lines_are_grouped_by_a_setting(page: Page, address: str) -> None:
     panel = opened(page, address)
     panel.get_by_label("Group by").select_option("optimizer")
@@ -48,6 +79,24 @@ def test_lines_are_grouped_by_a_setting(page: Page, address: str) -> None:
     expect(panel.get_by_role("button", name="Show all", exact=True)).to_have_count(0)
     expect(entries.first).to_contain_text(" to ")
     assert page.evaluate("kernel.saved.chosen.trials.curves.group") == "lr"
+
+
+def test_lines_are_grouped_by_two_settings(page: Page, address: str) -> None:
+    panel = opened(page, address, width=1800)
+    second = panel.get_by_label("and by")
+    expect(second).to_have_count(0)
+    panel.get_by_label("Group by").select_option("optimizer")
+    second.select_option("depth")
+    entries = panel.locator(".nb-legend-entry")
+    expect(entries).to_have_count(8)
+    expect(entries.first).to_have_text("adam, 2")
+    expect(entries.last).to_have_text("others")
+    expect(second.locator("option")).to_have_text(["none", "lr", "width", "depth"])
+    below = """(curves) => curves.nextElementSibling.getBoundingClientRect().top
+        - curves.querySelector(".nb-plot-foot").getBoundingClientRect().bottom"""
+    assert panel.locator(".nb-curves").evaluate(below) >= 0
+    panel.get_by_label("Group by").select_option("")
+    expect(second).to_have_count(0)
 
 
 def test_keys_go_to_the_mean_of_a_group(page: Page, address: str) -> None:
@@ -88,6 +137,25 @@ def test_all_metrics_have_a_small_chart_each(page: Page, address: str) -> None:
     expect(panel.locator(".nb-plot")).to_be_visible()
 
 
+def test_charts_are_moved_by_keys_and_stay_there(page: Page, address: str) -> None:
+    panel = opened(page, address, metrics="loss,accuracy,latency")
+    panel.get_by_role("button", name="All metrics", exact=True).click()
+    charts = panel.locator(".nb-charts figcaption")
+    expect(charts).to_have_text(["loss", "accuracy", "latency"])
+    move = panel.get_by_role("button", name="Move latency")
+    move.focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Enter")
+    expect(charts).to_have_text(["latency", "loss", "accuracy"])
+    expect(move).to_be_focused()
+    assert page.evaluate("kernel.saved.chosen.trials.curves.order") == ["latency", "loss", "accuracy"]
+    page.keyboard.press("Enter")
+    for end in ("To the front", "Earlier"):
+        expect(panel.get_by_role("menuitem", name=end)).to_have_attribute("aria-disabled", "true")
+    report = Axe().run(page, ".nbckpt")
+    assert not report.violations_count, report.generate_report()
+
+
 def test_charts_come_when_the_kernel_answers_again(page: Page, address: str) -> None:
     panel = opened(page, address)
     expect(panel.locator(".nb-plot-foot")).to_contain_text("5 best of 60 in colour")
@@ -107,5 +175,9 @@ def test_charts_that_do_not_fit_are_on_the_next_page(page: Page, address: str) -
     more.click()
     expect(panel.locator(".nb-multiple-card")).to_contain_text(["d", "e", "f", "g"])
     expect(more).to_have_attribute("aria-disabled", "true")
+    panel.get_by_role("button", name="Move g").click()
+    panel.get_by_role("menuitem", name="To the front").click()
+    expect(panel.locator(".nb-multiple-card").first).to_contain_text("g")
+    expect(panel.get_by_role("button", name="Move g")).to_be_focused()
     report = Axe().run(page, ".nbckpt")
     assert not report.violations_count, report.generate_report()

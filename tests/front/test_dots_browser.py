@@ -1,4 +1,4 @@
-"""Best so far, the Pareto front, the rungs on curves, and keys in the heads of columns, in Chromium."""
+"""Best so far, the Pareto front, the timeline, rungs on curves, and keys in heads of columns, in Chromium."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import re
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from front.test_front_browser import address, chromium, names, opened, page
+from front.test_front_browser import address, names, opened, page
 from playwright.sync_api import Page, expect
 
-__all__ = ["address", "chromium", "page"]
+from notebook.lab import browser, chromium
+
+__all__ = ["address", "browser", "chromium", "page"]
 
 TWO = "loss min,accuracy max"
 BRUSHES = "kernel.saved.filter.trials.brushes"
@@ -40,6 +42,19 @@ def test_a_dot_answers_to_pointer_keys_and_click(page: Page, address: str) -> No
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("Enter")
     expect(panel.locator(".nb-actions")).to_contain_text(re.compile(r"1 selected: t5\d"))
+
+
+def test_a_timeline_shows_when_each_trial_ran(page: Page, address: str) -> None:
+    panel = opened(page, address)
+    panel.get_by_role("tab", name="Timeline").click()
+    expect(panel.locator(".nb-span")).to_have_count(60)
+    expect(panel.locator(".nb-span[data-status=failed]")).to_have_count(5)
+    expect(panel.locator(".nb-plot-foot")).to_contain_text("60 trials in 50 min, 5 failed (dashed).")
+    panel.locator(".nb-dot[data-id=t52]").hover()
+    tip = re.compile(r"t52  end \d+ min  trial t52  start \d+ min")
+    expect(panel.locator(".nb-tip")).to_contain_text(tip)
+    panel.get_by_role("button", name="Show as table").click()
+    expect(panel.locator(".nb-plot-table tbody tr")).to_have_count(60)
 
 
 def test_the_line_follows_the_direction(page: Page, address: str) -> None:
@@ -163,7 +178,7 @@ def test_a_card_has_a_second_metric(page: Page, address: str) -> None:
 
 
 @pytest.mark.parametrize("theme", [{}, {"dark": 1}])
-@pytest.mark.parametrize("tab", ["Best so far", "Pareto front", "Two settings"])
+@pytest.mark.parametrize("tab", ["Best so far", "Pareto front", "Two settings", "Timeline"])
 def test_axe_finds_nothing_in_the_dots(page: Page, address: str, tab: str, theme: dict[str, int]) -> None:
     panel = opened(page, address, objectives=TWO, **theme)
     panel.get_by_role("tab", name=tab, exact=True).click()

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from nbckpt.notebook.widget.parts import FRONT, LOADER, front_parts
+from nbckpt.notebook.widget.parts import FRONT, front_parts, loader
 
 TOOLS = Path.home() / ".cache" / "nbckpt-front" / "node_modules" / ".bin"
-INSTALL = f"npm install --prefix {TOOLS.parents[1]} typescript@7.0.2"
+INSTALL = f"npm install --prefix {TOOLS.parents[1]} typescript@7.0.2 @biomejs/biome@2.6.8"
 OWN = sorted(FRONT.glob("*.js"))
 LONGEST_MODULE = 350
-LARGEST = 115_000
-COMMENT = re.compile(r"/\*\*(?:(?!\*/).)*\*/", re.DOTALL)
+LARGEST = 116_000
+COMMENT = re.compile(r"/\*\*(?:(?!\*/).)*\*/|^[ \t]*//[^\n]*$", re.DOTALL | re.MULTILINE)
 UNSAFE = (
     r"\beval\(|new Function|insertAdjacentHTML|outerHTML\s*=[^=]|document\.write"
     r"|\bfetch\(|XMLHttpRequest|WebSocket|localStorage"
@@ -33,8 +33,8 @@ def program(name: str, install: str) -> str:
     return path
 
 
-def run(*command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+def run(*command: str, cwd: Path | None = None) -> None:
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -49,18 +49,40 @@ def test_the_types_of_the_panel_are_right() -> None:
     run(program("tsc", INSTALL), "-p", str(FRONT))
 
 
+@pytest.mark.slow
+def test_the_modules_of_the_panel_are_linted() -> None:
+    run(program("biome", INSTALL), "lint", "--error-on-warnings", ".", cwd=FRONT)
+
+
 def test_all_that_the_browser_loads_is_small() -> None:
-    loaded = [(FRONT / LOADER).read_bytes(), *front_parts().values()]
+    loaded = [loader().encode(), *front_parts().values()]
     assert len(gzip.compress(b"".join(loaded))) <= LARGEST
 
 
 def test_the_browser_gets_all_code_and_no_documentation() -> None:
     for path in OWN:
         written = path.read_text()
-        sent = front_parts().get(path.name, b"").decode() or written
+        sent = front_parts().get(path.name, b"").decode() or loader()
         assert COMMENT.sub("", sent).split() == COMMENT.sub("", written).split()
         assert sent.count("\n") == written.count("\n")
-        assert path.name == LOADER or not re.search(r"^ \* @param", sent, re.MULTILINE)
+        assert "/**" not in sent
+
+
+def test_no_text_of_the_panel_spans_lines() -> None:
+    """Lines are sent without indentation, which would change such a text."""
+    for path in OWN:
+        lines = COMMENT.sub("", path.read_text()).splitlines()
+        assert [line for line in lines if line.replace("\\`", "").count("`") % 2] == []
+
+
+@pytest.mark.slow
+def test_what_the_browser_gets_is_javascript(tmp_path: Path) -> None:
+    own = {name: sent for name, sent in front_parts().items() if name.endswith(".js") and "/" not in name}
+    for name, sent in own.items():
+        (tmp_path / f"{name}.mjs").write_bytes(sent)
+    everything = tmp_path / "all.mjs"
+    everything.write_text("".join(f'import "./{name}.mjs";' for name in own))
+    run(program("node", "apt install nodejs"), str(everything))
 
 
 def test_modules_of_the_panel_stay_short() -> None:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, expect
 
+from nbckpt.notebook.widget.parts import front_parts
+from notebook.lab import browser, chromium
 from servers.files import served_folder
 
+__all__ = ["browser", "chromium"]
+
 ROOT = Path(__file__).parents[2]
-PARTS = ",".join(
-    sorted(path.name for path in (ROOT / "nbckpt" / "notebook" / "widget" / "front").glob("*.js"))
-)
+PARTS = ",".join(json.loads(front_parts()["names.json"]))
 WIDTHS = [480, 720, 1100, 1800, 2560]
 SENT = "kernel.sent.filter((message) => message.kind === 'act' && !message.options.dry)"
 
@@ -30,20 +32,9 @@ def address() -> Iterator[str]:
         yield f"{address}/tests/front/page.html"
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    path = shutil.which("chromium") or shutil.which("chromium-browser")
-    if path is None:
-        pytest.fail("Chromium is not installed: apt-get install chromium fonts-dejavu-core")
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
 @pytest.fixture
-def page(chromium: Browser) -> Iterator[Page]:
-    page = chromium.new_page(viewport={"width": 1232, "height": 760})
+def page(browser: Browser) -> Iterator[Page]:
+    page = browser.new_page(viewport={"width": 1232, "height": 760})
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
@@ -86,6 +77,18 @@ def test_nothing_is_cut_off_or_higher_than_640_px(page: Page, address: str, widt
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+@pytest.mark.parametrize(("pane", "buttons"), [("trials", 2), ("checkpoints", 3)])
+def test_each_button_has_a_name_of_its_own(page: Page, address: str, pane: str, buttons: int) -> None:
+    panel = opened(page, address, width=1100, traits=json.dumps({"pane": pane}))
+    panel.locator(".nb-rows [data-id]").nth(1).click()
+    expect(panel.locator(".nb-foot").get_by_role("button")).to_have_count(buttons)
+    twice = """(root) => [...root.querySelectorAll("button")]
+        .filter((one) => !one.closest(".nb-grid") && one.getBoundingClientRect().width)
+        .map((one) => one.getAttribute("aria-label") || one.textContent)
+        .filter((name, at, all) => all.indexOf(name) !== at)"""
+    assert panel.evaluate(twice) == []
+
+
 @pytest.mark.parametrize("width", [720, 760, 1100])
 def test_the_table_shows_whole_columns(page: Page, address: str, width: int) -> None:
     panel = opened(page, address, width=width, metrics="loss,accuracy,latency")
@@ -102,15 +105,51 @@ def test_the_table_shows_whole_columns(page: Page, address: str, width: int) -> 
     expect(panel.locator(".nb-more-columns svg")).to_be_visible(visible=hidden)
 
 
-def test_the_status_column_has_room_for_its_longest_word(page: Page, address: str) -> None:
-    panel = opened(page, address)
+UNFINISHED = {
+    57: {"why": "Pausing after this step…"},
+    58: {"of": 10_000},
+    59: {"left_s": 3_900},
+    52: {"status": "interrupted", "saved": 20, "unsaved": 6},
+    2: {"status": "interrupted", "saved": None},
+    44: {"status": "paused"},
+}
+STANDINGS = {
+    57: "Pausing after this step…",
+    58: "26/10000 · 2 min left, 6 steps not saved",
+    59: "12/100 · 1 h 05 min left, 12 steps not saved",
+    52: "Goes on from @20, 6 steps to do again",
+    2: "Goes on from its start",
+    44: "Paused",
+}
+
+
+@pytest.mark.parametrize("width", [1248, 488])
+def test_rows_say_how_unfinished_trials_stand(page: Page, address: str, width: int) -> None:
+    panel = opened(page, address, width=width)
     expect(names(panel).first).to_have_text("t52")
-    page.evaluate("""kernel.emit({ kind: "trials", experiment: "tune", metric: "loss", mode: "min", total: 60,
-        experiments: [{ name: "tune", total: 60 }], metrics: ["loss"], settings: ["lr"], same: {},
-        summary: {}, from: 0, reset: false, rows: [{ ...kernel.all[52].row, status: "interrupted" }] })""")
-    word = panel.locator(".nb-row[data-id=t52] span.nb-is-interrupted", has_text="Interrupted")
-    expect(word).to_be_visible()
-    assert word.evaluate("(one) => one.scrollWidth <= one.clientWidth")
+    page.evaluate(
+        """(changed) => {
+          for (const [n, fields] of Object.entries(changed)) Object.assign(kernel.all[n].row, fields);
+          const names = { metrics: ["loss", "accuracy"], settings: ["lr", "width"], same: {} };
+          const head = { kind: "trials", experiment: "tune", metric: "loss", mode: "min", total: 60 };
+          const rows = kernel.all.map(({ row }) => row);
+          kernel.emit({ ...head, ...names, experiments: [], summary: {}, from: 0, reset: true, rows });
+        }""",
+        UNFINISHED,
+    )
+    panel.get_by_label("Find trials").fill("status in ('running', 'interrupted', 'paused')")
+    for number, words in STANDINGS.items():
+        shown = panel.locator(f".nb-row[data-id=t{number}]")
+        if width > 1000:
+            cell = shown.locator(".nb-cell").nth(1)
+            expect(cell.locator("span").last).to_have_text(words)
+            fits = "(cell) => cell.lastChild.scrollWidth <= cell.clientWidth"
+            assert cell.evaluate(f"{fits} && cell.lastChild.scrollHeight <= cell.clientHeight")
+            expect(cell).to_contain_text("Interrupted: " if number in (52, 2) else words)
+        elif number in (52, 2, 57):
+            expect(shown.locator(".nb-card-about")).to_have_text(words)
+        elif number != 44:
+            expect(shown).to_contain_text(words.partition(" left")[0])
 
 
 def test_a_held_key_acts_once(page: Page, address: str) -> None:
@@ -160,6 +199,20 @@ def test_chips_and_words_filter_and_are_cleared(page: Page, address: str) -> Non
     expect(names(panel)).to_have_text(["t19"])
     panel.get_by_role("button", name="Clear filters").click()
     expect(panel.get_by_role("grid")).to_have_attribute("aria-rowcount", "61")
+
+
+def test_the_box_takes_the_filters_of_where(page: Page, address: str) -> None:
+    panel = opened(page, address)
+    find, grid = panel.get_by_label("Find trials"), panel.get_by_role("grid")
+    find.fill("lr < 0.001 and optimizer in ('adam', 'sgd') or trial == 't52'")
+    expect(panel.get_by_role("toolbar")).to_contain_text("8 of 60")
+    find.fill("los < 0.2")
+    expect(panel.locator(".nb-find-problem")).to_have_text("No trial has “los”. Did you mean “loss”?")
+    expect(grid).to_have_attribute("aria-rowcount", "61")
+    expect(find).to_have_attribute("aria-invalid", "true")
+    find.fill("batch == 32 and loss < 0.2")
+    expect(panel.locator(".nb-find-problem")).to_be_hidden()
+    expect(names(panel)).to_have_text(["t52", "t2"])
 
 
 def test_a_selection_brings_its_deeds_and_stop_asks(page: Page, address: str) -> None:
@@ -219,6 +272,45 @@ def test_a_drag_zooms_and_a_double_click_goes_back(page: Page, address: str) -> 
     expect(back).to_be_visible()
     panel.locator(".u-over").dblclick()
     expect(back).to_have_count(0)
+
+
+def test_keys_zoom_and_move_the_curves(page: Page, address: str) -> None:
+    panel = opened(page, address)
+    ticks = "document.querySelector('.nbckpt canvas').toDataURL()"
+    panel.locator(".nb-plot").focus()
+    back = panel.get_by_role("button", name="Whole range")
+    page.keyboard.press("+")
+    expect(back).to_be_visible()
+    before = page.evaluate(ticks)
+    page.keyboard.press("Shift+ArrowRight")
+    page.wait_for_function(f"(before) => {ticks} !== before", arg=before)
+    page.keyboard.press("-")
+    page.keyboard.press("-")
+    expect(back).to_have_count(0)
+    page.keyboard.press("?")
+    expect(panel.get_by_role("dialog")).to_contain_text("in curves: zoom in and out, move what is shown")
+
+
+def test_rows_are_sorted_again_when_the_pointer_leaves(page: Page, address: str) -> None:
+    panel = opened(page, address)
+    expect(names(panel).first).to_have_text("t52")
+    names(panel).first.hover()
+    page.evaluate("{ kernel.all[57].y[kernel.all[57].y.length - 1] = 0.01; kernel.step(); }")
+    expect(panel.locator(".nb-message")).to_contain_text("New best: t57")
+    expect(names(panel).first).to_have_text("t52")
+    panel.get_by_role("tab", name="Trials").hover()
+    expect(names(panel).first).to_have_text("t57")
+
+
+@pytest.mark.parametrize("width", [480, 720, 1100, 1248])
+def test_the_heading_has_a_bar_that_takes_no_line(page: Page, address: str, width: int) -> None:
+    panel = opened(page, address, width=width)
+    heading = panel.locator(".nb-heading")
+    bar = heading.get_by_role("progressbar", name="57 of 60 trials have ended")
+    expect(bar).to_have_attribute("aria-valuenow", "95")
+    height = heading.bounding_box()["height"]
+    bar.evaluate("(one) => one.remove()")
+    assert height - heading.bounding_box()["height"] < 5
 
 
 def test_curves_are_a_table_too(page: Page, address: str) -> None:
@@ -287,9 +379,36 @@ def test_enter_opens_a_trial_and_escape_goes_back(page: Page, address: str) -> N
     panel = opened(page, address, width=900)
     panel.locator("[data-id=t2] .nb-name").click()
     page.keyboard.press("Enter")
-    expect(panel.locator(".nb-page h3")).to_have_text("trial t2")
+    expect(panel.locator(".nb-page h3").first).to_have_text("trial t2")
     page.keyboard.press("Escape")
     expect(panel.locator(".nb-page")).to_have_count(0)
+
+
+def test_a_narrow_panel_turns_to_the_comparison(page: Page, address: str) -> None:
+    panel = opened(page, address, width=480)
+    panel.locator(".nb-check").first.click()
+    panel.locator(".nb-check").nth(1).click()
+    panel.get_by_role("button", name="Compare", exact=True).click()
+    expect(panel.locator(".nb-compare thead")).to_have_text(re.compile("Namet52 *t2"))
+
+
+def test_a_trial_that_is_opened_stands_in_one_place(page: Page, address: str) -> None:
+    """At 2,560 pixels the trial with the focus has a column of its own."""
+    panel = opened(page, address, width=2560)
+    expect(panel.locator(".nb-page h3").first).to_have_text("trial t52")
+    panel.locator("[data-id=t2] .nb-name").dblclick()
+    expect(panel.locator(".nb-page h3", has_text="trial t2")).to_have_count(1)
+    panel.get_by_role("button", name="Back").click()
+    expect(panel.locator(".nb-aside .nb-page h3").first).to_have_text("trial t2")
+
+
+def test_a_card_is_in_the_middle_of_its_row(page: Page, address: str) -> None:
+    panel = opened(page, address, width=480)
+    card = panel.locator(".nb-rows .nb-card").first
+    row = card.locator("xpath=ancestor::*[@role='row']").bounding_box()
+    first, last = (card.locator(part).bounding_box() for part in (".nb-card-line", ".nb-card-about"))
+    above, below = first["y"] - row["y"], row["y"] + row["height"] - last["y"] - last["height"]
+    assert abs(above - below) <= 2
 
 
 def test_media_of_two_trials_go_through_their_steps(page: Page, address: str) -> None:
@@ -297,10 +416,113 @@ def test_media_of_two_trials_go_through_their_steps(page: Page, address: str) ->
     panel.locator(".nb-check").first.click()
     panel.locator(".nb-check").nth(1).click()
     panel.get_by_role("button", name="Compare", exact=True).click()
-    expect(panel.locator(".nb-medium")).to_contain_text(["Step 60.", "Step 60."])
+    expect(panel.locator(".nb-medium")).to_contain_text(["Step 80.", "Step 80."])
+    expect(panel.get_by_label("Media").locator("option")).to_have_text(["sample", "note"])
     panel.get_by_label("Step").focus()
     page.keyboard.press("Home")
     expect(panel.locator(".nb-medium")).to_contain_text(["Step 20.", "Step 20."])
+
+
+def test_the_detail_of_a_running_trial_goes_on_and_stays_put(page: Page, address: str) -> None:
+    panel = opened(page, address, width=900)
+    panel.locator("[data-id=t2] .nb-name").click()
+    page.keyboard.press("Enter")
+    expect(panel.locator(".nb-medium")).to_contain_text("Step 80.")
+    panel.get_by_label("Step").focus()
+    page.keyboard.press("Home")
+    expect(panel.locator(".nb-medium")).to_contain_text("Step 20.")
+    panel.get_by_text("Log").click()
+    page.evaluate("""{
+        const one = kernel.all[2];
+        one.row = { ...one.row, status: "running", step: 26 };
+        kernel.step();
+    }""")
+    expect(panel.locator(".nb-page").first).to_contain_text("Now at 27.")
+    expect(panel.locator("details > pre").first).to_be_visible()
+    expect(panel.get_by_text("Log")).to_be_focused()
+    expect(panel.locator(".nb-medium")).to_contain_text("Step 20.")
+    asked = "kernel.sent.filter((sent) => sent.of === 'trial' && sent.ids[0] === 't2').length"
+    before = page.evaluate(asked)
+    for _ in range(6):
+        page.evaluate("kernel.step()")
+        page.wait_for_timeout(100)
+    expect(panel.locator(".nb-page").first).to_contain_text("Now at 33.")
+    assert page.evaluate(asked) - before <= 2
+
+
+def test_the_detail_restores_older_checkpoints_and_copies_errors(page: Page, address: str) -> None:
+    panel = opened(page, address, width=900)
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    panel.get_by_label("Find trials").fill("t19")
+    panel.locator("[data-id=t19] .nb-name").click()
+    page.keyboard.press("Enter")
+    panel.get_by_role("button", name="Copy error").click()
+    expect(panel.locator(".nb-message")).to_contain_text("Copied the error.")
+    assert page.evaluate("navigator.clipboard.readText()") == "Traceback\nCUDA out of memory"
+    panel.get_by_role("button", name="Restore @40…").click()
+    panel.get_by_role("button", name="restore 1").click()
+    expect(panel.locator(".nb-message")).to_contain_text("Done: restore t19.")
+    sent = page.evaluate(f"{SENT}.at(-1).options")
+    assert (sent["step"], sent["experiment"]) == (40, "tune")
+    panel.get_by_role("button", name="Retry", exact=True).click()
+    panel.get_by_role("button", name="retry 1").click()
+    expect(panel.locator(".nb-message")).to_contain_text("Done: retry t19.")
+
+
+def test_many_checkpoints_are_in_a_menu(page: Page, address: str) -> None:
+    panel = opened(page, address, width=900)
+    panel.locator("[data-id=t2] .nb-name").click()
+    page.keyboard.press("Enter")
+    expect(panel.get_by_role("group", name="Checkpoints of t2").get_by_role("button")).to_have_count(5)
+    panel.get_by_role("button", name="Older checkpoints").click()
+    page.keyboard.press("End")
+    page.keyboard.press("Enter")
+    expect(panel.locator(".nb-confirm-text")).to_contain_text("restore t2?")
+    panel.get_by_role("button", name="restore 1").click()
+    expect(panel.locator(".nb-message")).to_contain_text("Done: restore t2.")
+    assert page.evaluate(f"{SENT}.at(-1).options.step") == 10
+
+
+def test_a_detail_stays_with_its_experiment(page: Page, address: str) -> None:
+    panel = opened(page, address, width=900)
+    panel.locator("[data-id=t2] .nb-name").click()
+    page.keyboard.press("Enter")
+    expect(panel.get_by_role("button", name="Restore @100…")).to_be_visible()
+    page.evaluate("""kernel.emit({ kind: "trials", experiment: "first try", metric: "loss", mode: "min",
+        total: 1, experiments: [{ name: "tune", total: 60 }, { name: "first try", total: 1 }],
+        metrics: ["loss"], settings: ["lr"], same: {}, summary: {}, from: 0, reset: true,
+        rows: [kernel.all[2].row] })""")
+    expect(panel.locator(".nb-heading")).to_contain_text("first try")
+    panel.get_by_role("button", name="Restore @100…").click()
+    panel.get_by_role("button", name="restore 1").click()
+    expect(panel.locator(".nb-message")).to_contain_text("Done: restore t2.")
+    assert page.evaluate(f"{SENT}.at(-1).options.experiment") == "tune"
+
+
+def test_columns_are_chosen_in_a_menu_that_stays_open(page: Page, address: str) -> None:
+    panel = opened(page, address, width=1800)
+    heads = panel.get_by_role("columnheader")
+    expect(heads.filter(has_text="accuracy")).to_have_count(1)
+    panel.get_by_role("button", name="Columns").click()
+    for name in ("accuracy", "Step"):
+        panel.get_by_role("menuitemcheckbox", name=name, exact=True).click()
+    expect(heads.filter(has_text="accuracy")).to_have_count(0)
+    expect(heads.filter(has_text="Step")).to_have_count(1)
+    panel.get_by_role("menuitemcheckbox", name="accuracy").click()
+    expect(heads.filter(has_text="accuracy")).to_have_count(1)
+
+
+def test_only_a_choice_keeps_an_experiment_in_sight(page: Page, address: str) -> None:
+    """Otherwise the kernel shows the one that matters most, such as one that begins."""
+    panel = opened(page, address)
+    asked = "kernel.sent.filter((sent) => sent.kind === 'follow' && sent.pane === 'trials')"
+    before = page.evaluate(f"{asked}.length")
+    for name in ("Checkpoints", "Trials"):
+        panel.get_by_role("tab", name=name).click()
+    page.wait_for_function(f"{asked}.length > {before}")
+    assert page.evaluate(f"{asked}.at(-1).experiment") is None
+    panel.get_by_label("Experiment").select_option("first try")
+    page.wait_for_function(f"{asked}.at(-1).experiment === 'first try'")
 
 
 def test_a_comparison_folds_what_is_the_same_and_has_curves(page: Page, address: str) -> None:

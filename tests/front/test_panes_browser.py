@@ -12,12 +12,13 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
+from nbckpt.notebook.widget.parts import front_parts
 from notebook.lab import browser, chromium
 
 __all__ = ["browser", "chromium"]
 
 ROOT = Path(__file__).parents[2]
-PARTS = ",".join(sorted(path.name for path in (ROOT / "nbckpt/notebook/widget/front").glob("*.js")))
+PARTS = ",".join(json.loads(front_parts()["names.json"]))
 ADDRESS = "http://panel.test/tests/front/page.html"
 KINDS = {".js": "text/javascript", ".mjs": "text/javascript", ".html": "text/html", ".css": "text/css"}
 ACTS = "kernel.sent.filter((sent) => sent.kind === 'act').map(({verb, options}) => [verb, !!options.dry])"
@@ -133,9 +134,14 @@ def test_what_a_checkpoint_is_compared_with_is_chosen(page: Page) -> None:
     choice.select_option("raw@1")
     expect(detail).to_contain_text("raw@1 → cleaned@1")
     detail.get_by_text("The cells that saved them differ").click()
-    page.evaluate("kernel.emit({ kind: 'standing', elsewhere: true })")
-    expect(panel.get_by_text("+fit(b)")).to_be_visible()
-    page.evaluate("kernel.emit({ kind: 'standing', elsewhere: false })")
+    for silent, state in (("true", "Waiting for the kernel"), ("false", "Live")):
+        page.evaluate(f"kernel.silent = {silent}")
+        for display in ("none", ""):  # when it comes into sight it asks the kernel
+            panel.evaluate(f"(element) => {{ element.style.display = '{display}'; }}")
+            expect(panel).to_be_visible(visible=not display)
+            page.wait_for_timeout(100)
+        expect(panel.locator(".nb-state")).to_contain_text(state)
+        expect(panel.get_by_text("+fit(b)")).to_be_visible()
     choice.select_option("what is live now")
     expect(detail).to_contain_text("cleaned@1 → now")
     panel.get_by_role("button", name="Back").click()
@@ -205,6 +211,13 @@ def test_an_empty_list_offers_to_save(page: Page) -> None:
     expect(row(panel, "mine@1")).to_be_visible()
 
 
+@pytest.mark.parametrize(("pane", "options"), [("checkpoints", "empty"), ("history", "off")])
+def test_an_empty_pane_is_low(page: Page, pane: str, options: str) -> None:
+    panel = opened(page, pane, options=options)
+    expect(panel.locator(".nb-empty:visible")).to_contain_text("variables now")
+    assert panel.bounding_box()["height"] < 300
+
+
 def test_a_narrow_panel_shows_the_detail_over_the_list(page: Page) -> None:
     panel = opened(page, "checkpoints", width=480)
     row(panel, "cleaned@1").click()
@@ -263,6 +276,12 @@ def test_sync_is_turned_on_with_a_place(page: Page) -> None:
     expect(panel.locator(".nb-actions")).to_contain_text("sync_off?")
     panel.get_by_role("button", name="Cancel").click()
     assert page.evaluate(ACTS) == [["sync_set", False], ["sync_off", True]]
+
+
+def test_a_sync_that_sends_is_cancelled_without_a_question(page: Page) -> None:
+    panel = opened(page, "sync", options="sync=sending")
+    panel.get_by_role("button", name="Cancel").click()
+    page.wait_for_function("kernel.sent.some((sent) => sent.verb === 'sync_cancel')")
 
 
 def test_sync_by_hand_only_is_two_choices(page: Page) -> None:
@@ -386,3 +405,122 @@ def test_a_state_is_compared_with_now(page: Page) -> None:
     expect(detail).to_contain_text("shape (5000, 2) -> (5200, 2)")
     page.keyboard.press("Escape")
     expect(detail).to_contain_text("If you go here now:")
+
+
+PRIMARY = """(root) => [...root.querySelectorAll("button")]
+    .filter((one) => one.checkVisibility() && one.matches(".nb-primary") && one.ariaDisabled !== "true")
+    .map((one) => [one.textContent, getComputedStyle(one).backgroundColor])"""
+ACCENT = "rgb(11, 98, 184)"
+
+
+def primary(panel: Locator) -> list[str]:
+    """Return the buttons that look like the one to press."""
+    return [text for text, colour in panel.evaluate(PRIMARY) if colour == ACCENT]
+
+
+@pytest.mark.parametrize(
+    ("pane", "options", "usual", "opens", "answer"),
+    [
+        ("trials", "", "Pause all", "Stop 3…", None),
+        ("trials", "", "Pause all", "Retry failed…", "retry all"),
+        ("live", "form=live", "Pause all", "Stop…", None),
+        ("checkpoints", "", "Restore all 8 variables…", "Restore all 8 variables…", "Restore 8 variables"),
+        ("checkpoints", "", "Restore all 8 variables…", "Delete…", None),
+        ("checkpoints", "empty=1", "Save all variables", "", None),
+        ("history", "new=1", "Go to this state…", "Go to this state…", "Go to [9]"),
+        ("history", "off=1", "Turn on", "", None),
+        ("sync", "", "Sync now", "Turn off…", None),
+        ("sync", "sync=there", "Bring 2 here", "Bring 2 here", "pull"),
+        ("sync", "sync=failed", "Try again", "Bring here what is there…", "pull"),
+        ("sync", "sync=off", "Turn on", "", None),
+    ],
+)
+def test_one_button_is_primary(
+    page: Page, pane: str, options: str, usual: str, opens: str, answer: str | None
+) -> None:
+    page.emulate_media(reduced_motion="reduce")
+    panel = opened(page, pane, options=options)
+    expect(panel.get_by_role("button", name=usual, exact=True)).to_be_visible()
+    assert primary(panel) == [usual]
+    if opens:
+        button = panel.get_by_role("button", name=opens, exact=True)
+        expect(button).not_to_have_class(re.compile("nb-danger"))
+        button.click()
+        expect(panel.locator(".nb-confirm")).to_be_visible()
+        assert primary(panel) == ([answer] if answer else [])
+        expect(panel.locator(".nb-danger")).to_have_count(0 if answer else 1)
+
+
+def test_no_to_deleting_leaves_the_selection(page: Page) -> None:
+    panel = opened(page, "checkpoints")
+    for each in (0, 1):
+        panel.locator(".nb-check").nth(each).click()
+    panel.get_by_role("button", name="Delete 2…").click()
+    panel.locator(".nb-confirm").get_by_role("button", name="Cancel").click()
+    expect(panel.locator(".nb-rows [aria-selected=true]")).to_have_count(2)
+    panel.get_by_role("button", name="Delete 2…").click()
+    panel.get_by_role("button", name="Delete 1 checkpoint").click()
+    expect(panel.locator(".nb-rows [aria-selected=true]")).to_have_count(0)
+
+
+SAME = "(one) => one.marked === true"
+
+
+def test_a_push_leaves_what_is_read_of_a_state(page: Page) -> None:
+    panel = opened(page, "history")
+    row(panel, "clean = raw[raw % 2").click()
+    detail = panel.locator(".nb-detail")
+    fold = detail.locator("details", has_text="Code of this cell")
+    fold.locator("summary").click()
+    fold.evaluate("(one) => (one.marked = true)")
+    page.evaluate("{ kernel.busy = true; kernel.show('history'); kernel.busy = false; }")
+    expect(panel.locator(".nb-history")).to_contain_text("score = test(model)")
+    assert fold.evaluate(SAME)
+    page.evaluate("""{
+        const { points } = kernel.panes;
+        const [before, ref] = [points[0], "f".repeat(64)];
+        points.unshift({ ...before, ref, parent: before.ref, cell: 15, source: "new = 1" });
+        kernel.panes.here = ref;
+        kernel.show("history");
+    }""")
+    expect(panel.locator(".nb-heading").first).to_contain_text("[15]")
+    expect(detail).to_contain_text("clean = raw[raw % 2 == 0]")
+    expect(fold.locator("pre")).to_be_visible()
+    expect(fold.locator("summary")).to_be_focused()
+
+
+def test_a_push_leaves_a_comparison_and_makes_it_anew(page: Page) -> None:
+    panel = opened(page, "history")
+    row(panel, "clean = raw[raw % 2").click()
+    panel.get_by_role("button", name="Compare with now").click()
+    detail = panel.locator(".nb-detail")
+    detail.get_by_text("The cells that saved them differ").click()
+    asked = "kernel.sent.filter((sent) => sent.of === 'compare').length"
+    page.evaluate("{ kernel.panes.here = kernel.panes.points[1].ref; kernel.show('history'); }")
+    page.wait_for_function(f"{asked} === 2")
+    expect(detail).to_contain_text("[9] → now")
+    expect(detail.get_by_text("+fit(b)")).to_be_visible()
+    page.evaluate("{ kernel.busy = true; kernel.show('history'); }")
+    expect(detail.get_by_text("+fit(b)")).to_be_visible()
+    assert page.evaluate(asked) == 2
+
+
+def test_a_change_of_the_state_line_leaves_what_is_read(page: Page) -> None:
+    panel = opened(page, "checkpoints")
+    row(panel, "cleaned@1").click()
+    fold = panel.locator(".nb-detail details", has_text="Packages")
+    fold.locator("summary").click()
+    panel.get_by_role("checkbox", name="walk", exact=True).check()
+    expect(panel.locator(".nb-values").first).to_contain_text("≠ changed")
+    panel.locator(".nb-values").first.evaluate("(one) => (one.marked = true)")
+    page.evaluate("kernel.silent = true")
+    panel.get_by_role("button", name="Delete…").click()
+    expect(panel.locator(".nb-state")).to_contain_text("Waiting for the kernel…")
+    page.evaluate("kernel.silent = false")
+    panel.get_by_role("button", name="Cancel").click()
+    fold.locator("summary").focus()
+    expect(panel.locator(".nb-state")).to_contain_text("Live")
+    assert panel.locator(".nb-values").first.evaluate(SAME)
+    expect(fold.locator("pre")).to_be_visible()
+    expect(fold.locator("summary")).to_be_focused()
+    expect(panel.get_by_role("checkbox", name="walk", exact=True)).to_be_checked()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from front.test_front_browser import address, chromium, opened, page
+from front.test_front_browser import address, opened, page
 from playwright.sync_api import Page, expect
 
-__all__ = ["address", "chromium", "page"]
+from notebook.lab import browser, chromium
+
+__all__ = ["address", "browser", "chromium", "page"]
 
 PICTURES = {"Best so far": "trial", "Settings": "lr (exp", "Two settings": "width", "Parallel lines": "depth"}
 
@@ -71,7 +73,7 @@ def test_a_run_is_set_up_with_a_line_to_copy(page: Page, address: str) -> None:
 
 def test_setting_up_a_run_leads_back_to_the_trials(page: Page, address: str) -> None:
     panel = opened(page, address)
-    panel.get_by_role("button", name="More", exact=True).first.click()
+    panel.get_by_role("button", name="Menu").click()
     panel.get_by_role("menuitem", name="Set up a run…").click()
     expect(panel.locator(".nb-run-line pre")).to_have_count(1)
     report = Axe().run(page, ".nbckpt")

@@ -14,11 +14,11 @@ from IPython.core.displaypub import CapturingDisplayPublisher
 from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
 from traitlets.config import Config
 
-from notebook.lab import browser, chromium, lab, python, server, server_of
+from notebook.lab import browser, chromium, lab, loaded, python, server, server_of
 from notebook.typed import Clock, Typed
 
 __all__ = ["AUTO_ON", "Notebook", "notebook", "published"]
-__all__ += ["browser", "chromium", "lab", "python", "server", "server_of"]  # fixtures
+__all__ += ["browser", "chromium", "lab", "loaded", "python", "server", "server_of"]  # fixtures
 
 AUTO_ON = "%ckpt auto on --budget 1000000%"
 """A point after each cell, also on a machine so busy that a point takes a thousand times as long."""

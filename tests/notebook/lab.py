@@ -18,14 +18,14 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, ViewportSize, expect, sync_playwright
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from late import Library
@@ -55,6 +55,7 @@ FLAGS = (
     "--LabApp.extension_manager=readonly",
 )
 
+VIEWPORT: ViewportSize = {"width": 1280, "height": 900}
 LAB, NOTEBOOK, VOILA = "lab/tree", "notebooks", "voila/render"
 
 # What a front end would fetch from elsewhere is missing at once, wherever the tests run.
@@ -81,16 +82,23 @@ WAITING_TRIALS = """
 %load_ext nbckpt
 import os, pathlib, threading, time, nbckpt
 os.environ["NBCKPT_PANEL"] = ""
-gate = threading.Semaphore(2)
+allowed, turn = 1, threading.Condition()
+def go_on(steps=6):
+    global allowed
+    with turn:
+        allowed += steps
+        turn.notify_all()
 def train(config):
     for step in range(6):
-        assert gate.acquire(timeout=300)
-        nbckpt.report(loss=1 / (step + 1), checkpoint={"i": step})
+        with turn:
+            assert turn.wait_for(lambda: step < allowed, timeout=3000)
+        wanted = {"step_of_trial": step} if nbckpt.should_checkpoint() else None
+        nbckpt.report(loss=1 / (step + 1), checkpoint=wanted)
 def wait_for(name):
     while not pathlib.Path(name).exists():
         time.sleep(0.05)
 """
-"""A cell that makes `train`, whose trials wait at a gate, with the panel of the widget."""
+"""A cell that makes `train`: each trial reports once and then waits for `go_on`. The panel is the widget."""
 
 COMMAND = """([name, args, longest]) => Promise.race([
     window.jupyterapp.commands.execute(name, args).then(() => true),
@@ -99,6 +107,19 @@ COMMAND = """([name, args, longest]) => Promise.race([
 START = "() => { window.jupyterapp.commands.execute('notebook:run-cell'); }"
 ACTIVATE = "(at) => { window.jupyterapp.shell.currentWidget.content.activeCellIndex = at; }"
 RESTART = "() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()"
+ALONE = """(path) => {
+    const all = [...window.jupyterapp.shell.widgets("main")];
+    for (const widget of all.filter(({ context }) => !context || context.path !== path)) widget.dispose();
+}"""
+"""Close the launcher, which JupyterLab opens after the last document is closed."""
+CLEAR = """() => {
+    const shell = window.jupyterapp && window.jupyterapp.shell;
+    if (!location.pathname.startsWith("/lab") || !shell || document.querySelector(".jp-Dialog")) return false;
+    for (const widget of [...shell.widgets("main")]) widget.dispose();
+    localStorage.clear();
+    return true;
+}"""
+"""Close all documents of JupyterLab; tell whether the page is as a fresh one now."""
 
 
 @dataclass
@@ -109,16 +130,26 @@ class Lab:
         page: The browser's page.
         url: The server.
         folder: Where the module's notebooks are, just below the server's root.
+        is_loaded: Whether the page has a JupyterLab without documents, from an earlier test.
+        is_own: Whether no later test may go on with the page.
     """
 
     page: Page
     url: str
     folder: Path
+    is_loaded: bool = False
+    is_own: bool = False
 
     def open(self, name: str, *sources: str, front_end: str = LAB) -> None:
         """Make a notebook of these cells and open it, with its kernel ready."""
         self.write(name, *sources)
-        self.visit(name, front_end)
+        if self.is_loaded and front_end == LAB:
+            self.is_loaded = False
+            path = f"{self.folder.name}/{name}"
+            self.command("docmanager:open", path=path)
+            self.page.evaluate(ALONE, path)
+        else:
+            self.visit(name, front_end)
         try:
             self.ready(LONGEST_MS // 2)
         except PlaywrightTimeout:  # seldom, a page never hears that its kernel is idle; no cell has run yet
@@ -132,8 +163,17 @@ class Lab:
 
     def visit(self, name: str, front_end: str = LAB) -> None:
         """Go to a notebook that is there."""
+        self.is_loaded = False
         url = f"{self.url}/{front_end}/{self.folder.name}/{name}?reset"
         self.page.goto(url, wait_until="domcontentloaded")
+
+    def own_page(self) -> Page:
+        """Go on with a fresh page, for what other tests must not leave or meet: listeners, scripts, media."""
+        browser = self.page.context.browser
+        assert browser is not None
+        self.page.close()
+        self.page, self.is_loaded, self.is_own = new_page(browser), False, True
+        return self.page
 
     def ready(self, longest_ms: float = LONGEST_MS) -> None:
         """Wait until the notebook is there, and its kernel is ready."""
@@ -316,11 +356,15 @@ def served(python: str, folder: Path, home: Path, *options: str, **variables: st
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """End a server. One that is asked while a kernel starts may wait for ever for that kernel."""
+    """End a server.
+
+    It may wait for ever: for a kernel that starts, or for a thread of AnyIO whose loop has ended.
+    """
     process.terminate()
     try:
-        process.wait(60)
-    except subprocess.TimeoutExpired:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(20)
+    finally:  # also if the time limit of the test ends while it waits
         process.kill()
 
 
@@ -372,20 +416,40 @@ def wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
     pytest.fail(f"JupyterLab did not start:\n{log.read_text()}")
 
 
+@pytest.fixture(scope="module")
+def loaded(browser: Browser) -> dict[str, Page]:
+    """The page of a JupyterLab without documents, by its server: to load another takes seconds."""
+    del browser  # it must be open as long
+    return {}
+
+
 @pytest.fixture
-def lab(browser: Browser, server: tuple[str, Path]) -> Iterator[Lab]:
-    """Give the test a fresh page."""
-    with page_of(browser, *server) as lab:
-        yield lab
+def lab(browser: Browser, server: tuple[str, Path], loaded: dict[str, Page]) -> Iterator[Lab]:
+    """Give the test a page. It is fresh, or has a JupyterLab without documents."""
+    url, folder = server
+    page = loaded.pop(url, None)
+    if page is not None:
+        page.set_viewport_size(VIEWPORT)
+    lab = Lab(page or new_page(browser), url, folder, is_loaded=page is not None)
+    yield lab
+    if not lab.is_own and lab.page.evaluate(CLEAR):
+        loaded[url] = lab.page
+    else:
+        lab.page.close()
 
 
 @contextmanager
 def page_of(browser: Browser, url: str, folder: Path) -> Iterator[Lab]:
     """Open a fresh page of a server."""
-    page = browser.new_page(viewport={"width": 1280, "height": 900})
-    page.set_default_timeout(LONGEST_MS)
+    page = new_page(browser)
     yield Lab(page, url, folder)
     page.close()
+
+
+def new_page(browser: Browser) -> Page:
+    page = browser.new_page(viewport=VIEWPORT)
+    page.set_default_timeout(LONGEST_MS)
+    return page
 
 
 def pictures(lab: Lab, name: str) -> None:

@@ -133,6 +133,85 @@ def test_inputs_changed_in_place_come_back_changed(cells: Notebook, ran: Any) ->
     assert names["other"] is other
 
 
+@pytest.mark.parametrize(
+    ("setup", "body", "now", "left"),
+    [
+        ("rows = [1]\nalias = rows", "rows.append(2)", "rows = [1]\nalias = 'mine'", "mine"),
+        ("rows = [1]\nalias = [rows]", "y = rows", "rows = [1]\nalias = [rows, 5]", [[1], 5]),
+        ("rows = [1]\nalias = [rows]", "y = rows", "rows = [1]\nalias = [[1]]", [[1]]),
+        ("rows = [1]", "rows.append(2)", "rows = [1]\nalias = [rows]", [[1, 2]]),
+        ("rows = [1]\nalias = [rows]", "rows.append(2)", "rows = [1]\ndel alias", None),
+    ],
+)
+def test_what_shares_objects_is_as_after_the_cell(
+    cells: Notebook, ran: Any, setup: str, body: str, now: str, left: Any
+) -> None:
+    cells.run(setup)
+    cells.run(once(body))
+    cells.run(now)
+    cells.run(once(body))
+    assert ran.n == (1 if left is None else 2)
+    assert cells.names.get("alias") == left
+    assert cells.names["rows"] == ([1] if body == "y = rows" else [1, 2])
+    cells.run(now.replace("del alias", ""))
+    cells.run(once(body))
+    assert ran.n == (1 if left is None else 2)
+    assert cells.names.get("alias") == left
+
+
+def test_a_variable_that_the_cell_did_not_bind_stays(cells: Notebook, ran: Any) -> None:
+    body = "if large: size = 256\ny = 1"
+    cells.run("large = False\nsize = 32")
+    cells.run(once(body))
+    cells.run("size = 64")
+    cells.run(once(body))
+    assert (cells.names["size"], ran.n) == (64, 2)
+    cells.run(once(body))
+    assert (cells.names["size"], ran.n) == (64, 2)
+    again = in_new_kernel("large = False")
+    again.run(once(body))
+    assert "size" not in again.names
+    assert ran.n == 3
+
+
+def test_instances_come_back_with_the_live_class(cells: Notebook, ran: Any) -> None:
+    setup = "rows = [1]\nclass C:\n    n = [0]\n    def go(self): return 1\nold = C()"
+    setup += "\nclass E: pass\nholder = E()\nholder.rows = rows"
+    cells.run(setup)
+    body = "o = C()\ny = old.go()\nclass D(C): pass\nd = D()\nrows.append(2)"
+    cells.run(once(body))
+    again = in_new_kernel(setup)
+    live = again.names["C"]
+    again.run(once(body))
+    names = again.names
+    assert names["holder"].rows is names["rows"]
+    assert type(names["holder"]) is names["E"]
+    assert ran.n == 1
+    assert names["C"] is live is type(names["o"]) is type(names["old"])
+    assert isinstance(names["d"], names["D"])
+    assert issubclass(names["D"], live)
+
+
+def test_a_cell_that_reads_a_restored_frame_comes_back(cells: Notebook, ran: Any) -> None:
+    pytest.importorskip("pandas")
+    make = "%%ckpt cell make\nimport pandas as pd\ndf = pd.DataFrame({'a': [1.0, 2.0], 'b': [1, 2]})"
+    cells.run(make)
+    cells.run(once("total = int(df['b'].sum())"))
+    again = in_new_kernel(make)
+    again.run(once("total = int(df['b'].sum())"))
+    assert (again.names["total"], ran.n) == (3, 1)
+
+
+def test_a_frame_beside_the_input_is_never_an_old_one(cells: Notebook, ran: Any) -> None:
+    pytest.importorskip("pandas")
+    setup = "import pandas as pd\ndf = pd.DataFrame({'a': [1.0, 2.0], 'b': [1, 2]})\nother = df.assign(c=1)"
+    for number, runs in ((1, 1), (2, 2), (2, 2)):
+        again = in_new_kernel(setup.replace("c=1", f"c={number}"))
+        again.run(once("top = df.head(1)"))
+        assert list(again.names["other"]["c"]) == [number] * 2
+        assert ran.n <= runs  # before pandas 3, `assign` copies, and nothing is shared
+
+
 def test_what_functions_change_and_delete_comes_back(cells: Notebook, ran: Any) -> None:
     setup = "c = [0]\nn = 1\nold = 5\ndef f():\n    global n\n    n += 1\n    c.append(n)"
     cells.run(setup)

@@ -1,11 +1,11 @@
-"""The panel where there is no JupyterLab: in Notebook 7 and in Voila."""
+"""The panel in each front end: in Notebook 7, in Voila, and beside them in JupyterLab."""
 
 from __future__ import annotations
 
 import pytest
 from playwright.sync_api import Locator, expect
 
-from notebook.lab import NOTEBOOK, VOILA, Lab, page_errors, picture
+from notebook.lab import LAB, NOTEBOOK, VOILA, Lab, page_errors, picture
 
 pytestmark = pytest.mark.browser
 
@@ -57,35 +57,55 @@ def test_voila_shows_the_static_table_and_a_panel_that_answers(lab: Lab, way: st
     picture(page, f"voila-{way}")
 
 
-NEW = "import os\nos.environ['NBCKPT_PANEL'] = ''"
+BEGIN = """
+import os
+os.environ |= dict(NBCKPT_PANEL="", NBCKPT_STORE="{}.store")
+%load_ext nbckpt
+%ckpt auto on --budget 1000000%
+"""
+TRAIN = """
+import nbckpt
+def train(config):
+    nbckpt.report(loss=config["lr"])
+    assert config["lr"] < 2, "diverged"
+%ckpt run train --grid lr=1,2 --name e --wait
+"""
 
 
-@pytest.mark.parametrize("front_end", [NOTEBOOK, VOILA])
-def test_clicks_in_the_new_panel_open_restore_and_save(lab: Lab, front_end: str) -> None:
-    """In Voila all cells have run before the page is there; in Notebook each runs while it is looked at."""
-    errors = page_errors(lab.page)
+@pytest.mark.parametrize("front_end", [LAB, NOTEBOOK, VOILA])
+def test_clicks_go_through_every_pane_of_the_widget(lab: Lab, front_end: str) -> None:
+    """In Voila all cells have run before the page is there; elsewhere each runs while it is looked at."""
+    errors = page_errors(lab.own_page())
     own = front_end.partition("/")[0]
-    name, work = f"new-{own}.ipynb", WORK.replace("cleaned", own)  # all notebooks here have one store
-    cells = f"%load_ext nbckpt\n{NEW}\n{work}\nname = 'letters'", FAILS, "%ckpt panel trials"
+    cells = BEGIN.format(own), f"{WORK}\nname = 'letters'", TRAIN, "%ckpt panel trials"
     if front_end == VOILA:
-        lab.write(name, *cells)
-        lab.visit(name, VOILA)
+        lab.write(f"walk-{own}.ipynb", *cells)
+        lab.visit(f"walk-{own}.ipynb", VOILA)
     else:
-        lab.open(name, *cells, front_end=front_end)
-        for at in range(3):
+        lab.open(f"walk-{own}.ipynb", *cells, front_end=front_end)
+        for at in range(len(cells)):
             lab.run(at)
     panel = lab.page.locator(".nbckpt", has=lab.page.get_by_role("tablist", name="Panes"))
-    panel.locator("[data-id=t1] .nb-name").dblclick()
-    expect(panel.locator(".nb-page").get_by_text("ValueError: 2").first).to_be_visible()
-    panel.get_by_role("tab", name="Checkpoints").click()
     rows = panel.locator(".nb-rows .nb-row")
-    rows.filter(has_text=f"{own}@1").click()
+    expect(lab.page.get_by_text("Run this cell again for the buttons.")).to_be_hidden()
+    expect(panel.locator(".nb-heading").first).to_contain_text("t0, loss 1")
+    panel.get_by_role("tab", name="Timeline").click()
+    expect(panel.locator(".nb-span")).to_have_count(2)
+    panel.locator("[data-id=t1] .nb-name").dblclick()
+    expect(panel.locator(".nb-page").get_by_text("AssertionError: diverged").first).to_be_visible()
+    panel.get_by_role("tab", name="Checkpoints").click()
+    rows.filter(has_text="cleaned@1").click()
     expect(panel.locator(".nb-values")).to_contain_text("≠")
     panel.get_by_role("button", name="Restore all").click()
     panel.locator("[data-action=confirm]").click()
     expect(panel.locator(".nb-message")).to_contain_text("Restored")
-    panel.get_by_label("Name of the checkpoint").fill(f"{own}-mine")
+    panel.get_by_label("Name of the checkpoint").fill("mine")
     panel.get_by_role("button", name="Save all variables").click()
-    expect(rows.filter(has_text=f"{own}-mine@1")).to_be_visible()
-    picture(lab.page, name.partition(".")[0])
+    expect(rows.filter(has_text="mine@1")).to_be_visible()
+    panel.get_by_role("tab", name="History").click()
+    rows.filter(has_text="import numpy").click()
+    expect(panel.locator(".nb-detail")).to_contain_text("If you go here now:")
+    panel.get_by_role("tab", name="Sync").click()
+    expect(panel.locator(".nb-sync")).to_contain_text("on this machine only")
+    picture(lab.page, f"walk-{own}")
     assert errors == []

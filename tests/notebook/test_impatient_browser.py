@@ -12,7 +12,7 @@ from notebook.lab import WAITING_TRIALS, Lab, page_errors, page_of, picture
 
 pytestmark = pytest.mark.browser
 
-GO_ON = "gate.release(1000)"
+GO_ON = "go_on()"
 
 
 def begun(lab: Lab, name: str, *cells: str) -> Locator:
@@ -97,7 +97,7 @@ def test_a_reload_while_a_trial_runs_brings_the_panel_back(lab: Lab) -> None:
 
 
 def test_run_all_twice_leaves_one_panel_with_the_last_state(lab: Lab) -> None:
-    errors = page_errors(lab.page)
+    errors = page_errors(lab.own_page())
     run = f"{GO_ON}\n%ckpt run train --name all --grid lr=0.1,0.01 --wait"
     lab.open("all.ipynb", WAITING_TRIALS, "%ckpt panel trials", run)
     for _ in range(2):
@@ -166,7 +166,7 @@ get_ipython().run_line_magic("ckpt", "save odd -m " + shlex.quote(evil[:500].rep
 
 
 def test_hostile_texts_are_texts_in_every_pane(lab: Lab) -> None:
-    errors = page_errors(lab.page)
+    errors = page_errors(lab.own_page())
     lab.open("odd.ipynb", WAITING_TRIALS, HOSTILE, "%ckpt panel trials")
     for at in range(2):
         lab.run(at)

@@ -18,7 +18,7 @@ os.environ["NBCKPT_PANEL"] = ""
 gate = threading.Semaphore(4)
 def train(config):
     for step in range(6):
-        assert gate.acquire(timeout=300)
+        assert gate.acquire(timeout=3000)
         nbckpt.report(loss=1 / (step + 1), checkpoint={"i": step})
 """
 RUN = "%ckpt run train --name {} --grid lr=0.1,0.01"
@@ -47,7 +47,7 @@ def shows_the_copy(output: Locator, text: str) -> None:
 
 @pytest.mark.parametrize("front_end", [LAB, NOTEBOOK])
 def test_trials_are_paused_resumed_and_seen_to_their_end(lab: Lab, front_end: str) -> None:
-    errors = page_errors(lab.page)
+    errors = page_errors(lab.own_page())
     name = front_end.partition("/")[0]
     output = begun(lab, name, GO_ON, front_end=front_end)
     expect(output.locator("[data-nbckpt-copy]")).to_be_hidden()

@@ -14,6 +14,7 @@ from IPython.core.completer import provisionalcompleter
 import nbckpt
 from nbckpt.commands.restoring import RestoreResult
 from nbckpt.core.memory.pages import page_record
+from nbckpt.notebook import names
 from nbckpt.notebook.stores import OpenStores
 from nbckpt.render import Page
 from notebook.conftest import Notebook
@@ -98,6 +99,8 @@ def test_a_prefix_does_not_change_the_live_variables(notebook: Notebook) -> None
     notebook.run("a = 2")
     notebook.run("%ckpt restore n --as old_")
     assert (notebook.names["a"], notebook.names["old_a"]) == (2, 1)
+    for prefix in ("1", "'a b'", "old-"):
+        assert "no variable's name begins so" in notebook.error(f"%ckpt restore n --as {prefix}")
 
 
 def test_a_pattern_restores_every_match(notebook: Notebook) -> None:
@@ -153,13 +156,13 @@ def test_a_cell_with_await_is_a_clear_error(notebook: Notebook) -> None:
 @pytest.mark.parametrize(
     ("cell", "words"),
     [
-        ("%ckpt restore nope", "is empty. Make one in a notebook with `%ckpt save`"),
+        ("%ckpt restore nope", "has none. Make one in a notebook with `%ckpt save`"),
         ("%ckpt save n nope", "there is no variable 'nope'"),
         ("%ckpt sav", "Did you mean 'save'?"),
         ("%ckpt ls --nope", "ls takes no '--nope'"),
         ("%ckpt save 'a@b'", "cannot be a checkpoint's name"),
         ('%ckpt save -m "open', "close the quotation marks"),
-        ("%ckpt undo", "there is nothing to undo"),
+        ("%ckpt undo", "the trash is empty. Cells are undone while %ckpt auto is on; %ckpt history"),
         ("%ckpt restore", "required: REF. See"),
         ("%%ckpt ls\n1", "%%ckpt works only with save"),
     ],
@@ -316,3 +319,26 @@ def test_two_threads_open_one_tracker(notebook: Notebook, monkeypatch: pytest.Mo
         go.set()
         assert first.result(60) == second.result(60)
     assert len(made) == 1
+
+
+def test_a_thread_tells_the_users_names_while_a_cell_binds_more(
+    notebook: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def binds(name: str) -> str | None:
+        notebook.names[f"new_{name}"] = 1
+        return "history" if name == "hidden" else None
+
+    notebook.run("hidden = 1")
+    monkeypatch.setattr(names, "_kind_of", binds)
+    assert "hidden" in names.hidden_names(notebook.shell)
+    assert names.history_names(notebook.shell) == {"hidden"}
+
+
+def test_doctor_tells_of_a_name_that_is_deleted_meanwhile(notebook: Notebook) -> None:
+    notebook.run(
+        "class Deletes:\n    def __reduce__(self): globals().pop('later', None); raise TypeError('no')\n"
+        "first, later = Deletes(), (i for i in 'ab')"
+    )
+    shown = str(notebook.run("_d = %ckpt doctor\n_d"))
+    assert "first" in shown
+    assert "later" in shown

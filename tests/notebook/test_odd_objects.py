@@ -120,3 +120,45 @@ def test_an_open_file_is_not_saved_as_its_text(watched: Notebook) -> None:
     assert (former.tell(), again.tell()) == (1, 0)
     former.close()
     again.close()
+
+
+UNWILLING = {
+    "a proxy out of its context": (
+        "class Proxy:\n    def __getattribute__(self, name): raise RuntimeError('no context')\nv = Proxy()"
+    ),
+    "says that it is a dict": "from unittest import mock\nv = mock.Mock(spec=dict)",
+    "a class that cannot be hashed": (
+        "class Kind(type):\n    def __eq__(self, other): return self is other\n"
+        "class Own(metaclass=Kind): pass\nv = Own()"
+    ),
+    "a class of no module": "v = type('Own', (), {'__module__': None, '__reduce__': None})()",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", UNWILLING)
+def test_a_value_whose_own_code_fails_stops_nothing_else(case: str, watched: Notebook) -> None:
+    pytest.importorskip("matplotlib.figure")
+    watched.run("x = 1")
+    watched.run(UNWILLING[case])
+    assert "v" in [skipped.name for skipped in watched.run("%ckpt save odd").saved.manifest.skipped]
+    watched.run("x = 2; w = [v]")
+    watched.run("%ckpt diff odd")
+    watched.run("%ckpt restore odd")
+    assert watched.names["x"] == 1
+    watched.run("%%ckpt cell own\ny = [x, v]")
+    watched.run("%ckpt undo")
+    assert "y" not in watched.names
+    watched.run("%ckpt undo")
+    assert watched.names["x"] == 2
+
+
+def test_a_key_that_is_not_a_name_is_no_variable(watched: Notebook) -> None:
+    watched.run("globals()[1] = globals()[None] = [2]\nx = 1")
+    watched.run("%reload_ext nbckpt")
+    assert {value.name for value in watched.run("%ckpt save kept").saved.manifest.values} >= {"x", "np"}
+    watched.run("x = 2")
+    watched.run("%ckpt restore kept")
+    assert (watched.names["x"], watched.names[1]) == (1, [2])
+    watched.run("%%ckpt cell own\ny = [x]")
+    watched.run("%unload_ext nbckpt\n%load_ext nbckpt")

@@ -14,6 +14,7 @@ import pytest
 
 from attack import share
 from nbckpt import Tracker
+from nbckpt.notebook import panels
 from nbckpt.notebook.magic import CheckpointMagics
 from nbckpt.notebook.panels import Panel
 from nbckpt.trials.catalog import Catalog
@@ -557,6 +558,22 @@ def test_the_sync_tab_turns_sync_on_and_off(notebook: Notebook, tmp_path: Any) -
     assert "not synced" in shown(panel)
     assert any((tmp_path / "there" / "checkpoints").glob("*.json"))
     until(lambda: not ticks())
+
+
+def test_a_panel_closes_in_the_moment_when_its_thread_ends(
+    notebook: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notebook.run(TRAIN + "%ckpt run train lr=1 --name e")
+    panel = opened(notebook, "trials")
+    until(lambda: ticks() == 1)
+
+    def current_thread() -> threading.Thread:
+        until(lambda: not ticks())
+        return threading.current_thread()
+
+    monkeypatch.setattr(panels, "threading", SimpleNamespace(current_thread=current_thread))
+    panel.close()
+    notebook.run("gate.release(9)")
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Locator, expect
 
-from notebook.lab import Lab, pictures
+from notebook.lab import Lab, picture, pictures
 from servers.proxy import Fault, Proxy
 from servers.s3 import s3_bucket, s3_proxy, s3_server
 from waiting import until
@@ -48,6 +48,12 @@ ENVIRONMENT = (
     "import os\nos.environ.update(AWS_ENDPOINT_URL={!r}, AWS_DEFAULT_REGION='us-east-1', "
     "AWS_ACCESS_KEY_ID='test', AWS_SECRET_ACCESS_KEY='test')"
 )
+
+
+SIGNS = """(output) => [...output.querySelectorAll(".nbckpt-panel, .nbckpt-panel *")]
+    .filter((element) => element.offsetWidth).map((element) => getComputedStyle(element, "::before").content)
+    .filter((content) => content !== "none" && content !== "normal" && content !== '""')"""
+"""What style sheets put before the widgets that are in sight."""
 
 
 def click(panel: Locator, name: str) -> None:
@@ -205,6 +211,9 @@ def test_a_restart_leaves_the_html_and_the_cell_offers_to_resume(lab: Lab) -> No
     panel.get_by_role("region", name="trials").get_by_text("@10").first.wait_for()
     panel.locator("details").first.get_by_text("@10").first.wait_for(state="attached")
     lab.restart()
+    until(lambda: panel.evaluate(SIGNS) == ['"Run this cell again to show the controls."'])
+    expect(panel.get_by_role("button")).to_have_count(0)
+    picture(lab.page, "panel-gone")
     standing = panel.locator("details").first
     standing.locator("summary").click()
     expect(standing.get_by_role("table")).to_contain_text("@10")

@@ -46,3 +46,21 @@ def test_without_anywidget_core_widgets_are_shown(
 
 def test_a_setting_asks_for_core_widgets(notebook: Notebook) -> None:
     assert isinstance(shown(notebook), Panel)
+
+
+def test_choices_go_on_when_the_cell_is_run_again(
+    notebook: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ipywidgets", minversion="8")
+    pytest.importorskip("anywidget")
+    monkeypatch.delenv("NBCKPT_PANEL")
+    former = shown(notebook).widget
+    former.sort = {"trials": [["n", "up"]]}
+    former.filter = {"history": {"find": "x", "variable": ""}}
+    former.chosen = {"trials": {"tab": "settings"}}
+    widget = shown(notebook).widget
+    assert widget is not former
+    assert widget.choices() == {"sort": former.sort, "filter": former.filter, "chosen": former.chosen}
+    notebook.run("%ckpt --store other panel")
+    other = notebook.shell.magics_manager.registry[CheckpointMagics.__name__]._panel
+    assert other.widget.choices() == {"sort": {}, "filter": {}, "chosen": {}}

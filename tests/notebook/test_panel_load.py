@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Locator, expect
 
-from attack import share
 from notebook.lab import Lab, text_of
 
 pytestmark = pytest.mark.browser
 
-RUNS = share.of(100, 20)
+RUNS = 20  # test_widget_browser.py has 100 of the widget
 
 FAST = """
 import threading, time, nbckpt

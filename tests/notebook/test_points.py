@@ -61,6 +61,7 @@ TABLE = {
         "len(buf)",
     ),
     "function redefined": ("def f(): return 1", "def f(): return 2", "f()"),
+    "function sees variables": ("def f(): return x\nx = 1", "x = 2", "(f(), f.__globals__ is globals())"),
     "lock beside others": ("lk = threading.Lock(); x = 1", "x = 2", "(x, type(lk).__name__)"),
     "deleted name": ("x = 1; y = 2", "del x", "'x' in globals()"),
     "print options": (
@@ -99,6 +100,7 @@ def test_each_kind_of_change_is_undone_and_redone(case: str, watched: Notebook) 
         pytest.importorskip("sklearn")
     watched.run(setup)
     before = watched.run(expression)
+    watched.run("%ckpt save before;")
     watched.run(change)
     after = watched.run(expression)
     watched.run("%ckpt undo")
@@ -107,6 +109,11 @@ def test_each_kind_of_change_is_undone_and_redone(case: str, watched: Notebook) 
     assert watched.run(expression) == after
     watched.run("%ckpt undo")
     assert watched.run(expression) == before
+    watched.run("%ckpt redo")
+    watched.run("%ckpt checkout before;")
+    assert watched.run(expression) == before
+    watched.run("%ckpt undo")
+    assert watched.run(expression) == after
 
 
 def test_a_failed_cell_can_be_undone(watched: Notebook) -> None:
@@ -355,6 +362,55 @@ def test_history_names_how_many_older_points_there_are(notebook: Notebook) -> No
     assert shown.points == every[:2]
     assert str(shown).startswith(f"Points, the newest 2; {len(every) - 2} older in the store")
     assert "Show all: %ckpt history -n 0" in str(shown)
+
+
+def test_what_a_cell_did_before_its_undo_is_the_cells(watched: Notebook) -> None:
+    watched.run("x = 1")
+    watched.run("x = 2")
+    watched.run("%ckpt undo")
+    watched.run("result = 5\n%ckpt undo")
+    assert (watched.names["x"], "result" in watched.names) == (1, False)
+    watched.run("%ckpt redo")
+    assert watched.names["result"] == 5
+    watched.run("%ckpt undo")
+    watched.run("other = 6\ntry:\n    %ckpt undo 99\nexcept BaseException: pass")
+    assert "there is nothing to redo" in watched.error("%ckpt redo")
+    assert watched.names["other"] == 6
+
+
+def test_points_after_a_partial_checkpoint_hold_generators(watched: Notebook) -> None:
+    watched.run("import random\nrandom.seed(3)\na = 1")
+    watched.run("%ckpt save part a random")
+    watched.run("%ckpt checkout part")
+    watched.run("b = 1")
+    first = watched.run("c = random.random(); c")
+    watched.run("%ckpt undo")
+    assert watched.run("c = random.random(); c") == first
+    assert "holds a part" not in str(watched.run("%ckpt diff latest"))
+    watched.run("%ckpt undo 2")
+    watched.run("%ckpt redo")
+    assert watched.names["b"] == 1
+
+
+def test_points_are_made_in_the_notebooks_own_store_only(
+    notebook: Notebook, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "own"))
+    notebook.run("x = 1")
+    error = notebook.error(f"{AUTO_ON} --store {tmp_path / 'other'}")
+    assert "own store only" in error
+    assert "auto is off" in str(notebook.run(f"%ckpt auto --store {tmp_path / 'other'}"))
+    notebook.run(f"%env NBCKPT_STORE={tmp_path / 'other'}\n%reload_ext nbckpt")
+    notebook.run(AUTO_ON)
+    notebook.run("x = 2")
+    notebook.run("%ckpt undo")
+    assert notebook.names["x"] == 1
+
+
+@pytest.mark.parametrize("words", ["undo 0", "undo -1", "history -n -1", "auto on --keep 0"])
+def test_a_number_that_is_too_small_is_refused(watched: Notebook, words: str) -> None:
+    watched.run("a = 1")
+    assert "give a number" in watched.error(f"%ckpt {words}")
 
 
 def test_a_point_with_a_name_is_a_checkpoint(notebook: Notebook) -> None:

@@ -67,3 +67,21 @@ def test_two_kernels_of_one_notebook_undo_their_own_cells(
         second.run("%ckpt undo 2")
         assert first.value("a") == "[1]"
         assert second.value("a") == "[10, 0, 1, 2, 3]"
+
+
+@pytest.mark.parametrize("last", ["", "; time.sleep(600)"], ids=["idle", "in a cell"])
+def test_a_shutdown_saves_what_no_point_holds(folder: Path, last: str) -> None:
+    """Jupyter asks a kernel to end, as a hub's culling does, then sends SIGTERM, and at last kills it."""
+    with kernel(folder) as first:
+        first.run(f"{AUTO_ON} --budget 0.0001%")
+        first.run("import numpy as np, pathlib, time; a = [1]; big = np.zeros(1_000_000)")
+        first.client.execute(f"a.append(2); big[:] = 7; pathlib.Path('ready').touch(){last}")
+        while not (folder / "ready").exists():
+            time.sleep(0.01)
+        first.manager.shutdown_wait_time = 60  # it is 5, but this machine may have much else to do
+        first.manager.shutdown_kernel()
+    with kernel(folder) as second:
+        line = said(second, "%reload_ext nbckpt")
+        second.run(AUTO_ON)
+        second.run(line.partition(": ")[2])
+        assert second.value("a, float(big.sum())") == "([1, 2], 7000000.0)"

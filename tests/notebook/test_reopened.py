@@ -35,7 +35,7 @@ TRUSTED = "window.jupyterapp.shell.currentWidget.content.widgets.every(cell => c
 @pytest.fixture
 def saved(lab: Lab) -> str:
     """Return the name of a saved notebook with hostile words in each view, the panel's too."""
-    lab.page.add_init_script(ALERTS)
+    lab.own_page().add_init_script(ALERTS)
     lab.open("hostile.ipynb", f"%load_ext nbckpt\n{MAKES}", *CELLS)
     for at in range(len(CELLS) + 1):
         lab.run(at)

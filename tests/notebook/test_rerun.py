@@ -142,6 +142,84 @@ def test_the_first_error_stops_and_leaves_the_point(watched: Notebook) -> None:
     file.close()
 
 
+def test_checkout_keeps_what_no_point_can_hold(watched: Notebook) -> None:
+    """Nothing could bring it back later: it is named, with the command that gives it up."""
+    watched.run("a = 1; h = 7")
+    watched.run("%ckpt save first;")
+    watched.run("g = (part for part in [1, 2]); h = (part for part in [3]); b = 2")
+    g, h = watched.names["g"], watched.names["h"]
+    done = watched.run("%ckpt checkout first")
+    assert (watched.names["g"], watched.names["h"], "b" in watched.names) == (g, h, False)
+    assert "g stays as it is: no point can hold it. del g gives it up." in said(done)
+    way = f"%ckpt restore {done.arrived.manifest.id[:8]} h"
+    assert f"h stays as it is: no point can hold it. {way} gives it up." in said(done)
+    watched.run("c = 3")
+    watched.run("%ckpt undo")
+    assert (watched.names["g"], watched.names["h"], "c" in watched.names) == (g, h, False)
+    watched.run("%ckpt redo")
+    assert (watched.names["g"], watched.names["c"]) == (g, 3)
+    watched.run("%ckpt undo 2")
+    assert (watched.names["g"], watched.names["b"], "c" in watched.names) == (g, 2, False)
+    watched.run("%ckpt redo")
+    assert watched.names["g"] is g
+    watched.run(way)
+    assert watched.names["h"] == 7
+
+
+def test_rerun_keeps_what_no_point_can_hold(watched: Notebook) -> None:
+    watched.run("g = (part for part in [1, 2])")
+    watched.run("%ckpt save first;")
+    watched.run("later = (part for part in [3]); _ = next(g)")
+    later = watched.names["later"]
+    watched.run("%ckpt checkout first --rerun;")
+    assert (list(watched.names["g"]), watched.names["later"]) == ([1, 2], later)
+
+
+LOSSY = """
+class Lossy:
+    def __init__(self): self.parts = [1]
+    def __reduce__(self): return (Lossy, ())
+w = Lossy()
+"""
+
+
+def test_a_change_that_no_pickle_shows_is_a_step_and_named(watched: Notebook) -> None:
+    watched.run(LOSSY)
+    made = count_of(watched)
+    watched.run("x = 1")
+    watched.run("w.parts.append(2)")
+    done = watched.run("%ckpt undo")
+    assert watched.names["x"] == 1, "undo took only the cell that changed the object"
+    assert f"w could not be kept wholly and stays as it is now: cell [{made}] makes it." in said(done)
+    assert done.warns
+    redone = watched.run("%ckpt redo")
+    assert (watched.names["w"].parts, redone.warns) == ([1, 2], False)
+    watched.run("%ckpt undo --rerun")
+    assert (watched.names["w"].parts, watched.names["x"]) == ([1], 1)
+
+
+def test_a_lossy_object_comes_and_goes_as_itself(watched: Notebook) -> None:
+    watched.run(LOSSY + "w.parts.append(2)")
+    w = watched.names["w"]
+    watched.run("%ckpt undo")
+    assert "w" not in watched.names
+    done = watched.run("%ckpt redo")
+    assert (watched.names["w"], done.warns) == (w, False)
+    watched.run("y = 1")
+    done = watched.run("%ckpt undo")
+    assert (watched.names["w"], "y" in watched.names, done.warns) == (w, False, False)
+
+
+def test_a_lossy_object_is_loaded_where_it_is_gone(watched: Notebook) -> None:
+    watched.run(LOSSY + "w.parts.append(2)")
+    watched.run("%ckpt save first;")
+    watched.run("del w")
+    watched.run("y = 1")
+    done = watched.run("%ckpt checkout first")
+    assert watched.names["w"].parts == [1]
+    assert "w could not be kept wholly: cell" in said(done)
+
+
 def test_an_untouched_object_stays_and_is_not_mentioned(watched: Notebook) -> None:
     watched.run("g = (part for part in [1, 2])")
     watched.run("a = 1")
@@ -243,15 +321,27 @@ def test_an_alias_is_made_after_its_object(watched: Notebook) -> None:
 
 
 def test_cells_beyond_the_budget_run_again_together(watched: Notebook) -> None:
-    points = watched.shell.magics_manager.registry["CheckpointMagics"].stores.points_of(None)
-    former, points._spent = points._spent, _Never()
-    watched.run("start = 7")
-    watched.run("g = (start + part for part in range(3))")
-    points._spent = former
+    run_without_points(watched, "start = 7", "g = (start + part for part in range(3))")
     watched.run("a = 1")
     watched.run("_ = next(g)")
     watched.run("%ckpt undo --rerun")
     assert list(watched.names["g"]) == [7, 8, 9]
+
+
+def test_undo_says_how_many_cells_it_took_back(watched: Notebook) -> None:
+    run_without_points(watched, "a = 1", "b = 2")
+    watched.run("c = 3")
+    said = str(watched.run("_u = %ckpt undo\n_u"))
+    assert "2 cells without a point were undone too: %ckpt auto on --budget" in said
+    assert not {"a", "b", "c"} & watched.names.keys()
+
+
+def run_without_points(watched: Notebook, *cells: str) -> None:
+    points = watched.shell.magics_manager.registry["CheckpointMagics"].stores.points_of(None)
+    former, points._spent = points._spent, _Never()
+    for cell in cells:
+        watched.run(cell)
+    points._spent = former
 
 
 class _Never:
@@ -279,3 +369,19 @@ def test_a_cell_that_travels_is_refused_while_it_runs_again(watched: Notebook) -
 
 def test_rerun_without_auto_is_refused(notebook: Notebook) -> None:
     assert "undo takes --rerun only while auto is on" in notebook.error("%ckpt undo --rerun")
+
+
+def test_checkout_keeps_the_object_that_is_bound(watched: Notebook) -> None:
+    """Former objects of the variable are kept for redo, and do not come in its place."""
+    watched.run("a = 1")
+    watched.run("%ckpt save first;")
+    watched.run("g = (part for part in [1])")
+    g = watched.names["g"]
+    watched.run("g = (part for part in [2])")
+    watched.run("%ckpt undo")  # g is a step, and its second object stays
+    watched.run("%ckpt undo")
+    watched.run("%ckpt redo 2")
+    now = watched.names["g"]
+    watched.run("%ckpt checkout first;")
+    assert watched.names["g"] is now
+    assert now is not g

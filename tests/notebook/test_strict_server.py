@@ -45,7 +45,7 @@ def server(
 
 def test_the_copy_says_how_to_get_a_panel_that_works(lab: Lab) -> None:
     blocked: list[str] = []
-    lab.page.on("console", lambda said: blocked.append(said.text) if "blob:" in said.text else None)
+    lab.own_page().on("console", lambda said: blocked.append(said.text) if "blob:" in said.text else None)
     panel = "%ckpt panel checkpoints"
     lab.open("strict.ipynb", BEGIN, panel, "%env NBCKPT_PANEL=core", panel)
     lab.run(0)

@@ -27,6 +27,20 @@ def test_push_and_pull_report_the_transferred_files(notebook: Notebook, tmp_path
     assert notebook.names["x"] == 1
 
 
+def test_a_pull_says_which_checkpoints_others_signed(
+    notebook: Notebook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there, other = tmp_path / "there", tmp_path / "other"
+    monkeypatch.setenv("NBCKPT_SECRET_FILE", str(tmp_path / "colleague"))
+    notebook.run("x = 1\n%ckpt save one\nx = 2")
+    newest = notebook.run("%ckpt save two").saved.manifest.id[:8]
+    notebook.run(f"%ckpt push {there}")
+    monkeypatch.setenv("NBCKPT_SECRET_FILE", str(tmp_path / "mine"))
+    note = f"2 checkpoints are not signed by you. Look at one before you trust it: %ckpt show {newest}"
+    assert note in str(notebook.run(f"%ckpt --store {other} pull {there}"))
+    assert "not signed" not in str(notebook.run(f"%ckpt --store {other} pull {there}"))
+
+
 def test_a_notebook_or_environment_variable_names_a_location(
     notebook: Notebook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from notebook.conftest import Notebook
@@ -59,6 +60,23 @@ def test_values_are_literals_or_variables_also_in_lists(trained: Notebook) -> No
     ]
 
 
+@pytest.mark.parametrize("grid", ["lr=[1,2,3]", "lr=rates", "lr=several", "lr=array"])
+def test_a_grid_of_one_list_tries_each_item(notebook: Notebook, grid: str) -> None:
+    notebook.run("def train(config): pass\nrates, several = [1, 2, 3], range(1, 4)")
+    notebook.names["array"] = np.arange(1, 4)
+    one = notebook.run(f"%ckpt run train --grid {grid} --executor inline --name one")
+    assert [trial.config["lr"] for trial in one.trials] == [1, 2, 3]
+    two = notebook.run("%ckpt run train --grid lr=[1,2],[3] --executor inline --name two")
+    assert [trial.config["lr"] for trial in two.trials] == [[1, 2], [3]]
+
+
+def test_a_grid_below_a_dict_of_the_notebook_leaves_it_alone(trained: Notebook) -> None:
+    trained.run("base = {'lr': 1, 'n': {'x': 2}}")
+    made = trained.run("%ckpt run train opt=base --grid opt/n/x=3,4 --wait")
+    assert [trial.config["opt"] for trial in made.trials] == [{"lr": 1, "n": {"x": x}} for x in (3, 4)]
+    assert trained.names["base"] == {"lr": 1, "n": {"x": 2}}
+
+
 def test_options_of_run_reach_the_experiment(trained: Notebook) -> None:
     experiment = trained.run(
         "%ckpt run train --grid lr=1,2 --grid n=3,4 --samples 2 --name e --stop training_iteration=2 x=5 "
@@ -95,6 +113,10 @@ def test_run_continues_an_existing_name_unless_resume_never(trained: Notebook) -
         ("run train lr=1+", "values are Python literals or names of variables"),
         ("run train lr=open('x')", "values are Python literals or names of variables"),
         ("run train --grid lr=", "has no value"),
+        ("run train lr=1 lr=2", "lr is given twice, as lr=1 and as lr=2: leave one out"),
+        ("run train --grid lr=1,2 --grid lr=3", "as lr=1,2 and as lr=3: give all its values in one --grid"),
+        ("run train lr=1 --grid lr=2,3", "lr has a value and a grid: leave out lr=… or --grid lr=…"),
+        ("run train lr=1 lr/x=2", "'lr/x' needs a dict 'lr', and lr is 1"),
         ("run train --executor nope", "there is no executor 'nope'"),
         ("run train --mode best", "invalid choice: 'best'"),
         ("run train --stop soon", "there is no variable soon"),
@@ -127,9 +149,14 @@ def test_an_error_is_one_line_with_advice(trained: Notebook, line: str, words: s
         ("best", "which metric? %ckpt best --metric loss --mode min"),
         ("trials f", "there is no experiment 'f': there are e"),
         ("show t9", "'e' has no trial 't9': there are t0"),
+        ("resume nosuch", "there is no experiment 'nosuch': there are e"),
         ("show f/t0", "there is no experiment 'f'"),
         ("restore t0@9", "t0 has no checkpoint of step 9: there are 1, 2, 3, 4"),
         ("restore t0@4 nope", "e/t0@4 has no variable 'nope'. It has step, not a name"),
+        ("restore e", "e is an experiment, and not a checkpoint. Restore a trial's newest"),
+        ("rm e/t0", "e/t0 is a trial. Remove its checkpoints, such as e/t0@10"),
+        ("rm e/t9", "'e' has no trial 't9'"),
+        ("note e x", "e is an experiment. Name one of its trials, such as e/t0"),
         ("pause", "there is nothing to pause in e: 1 trial, 1 done"),
         ("stop t0", "there is nothing to stop in e/t0"),
         ("checkpoint", "there is nothing to checkpoint in e: 1 trial, 1 done"),
@@ -140,7 +167,7 @@ def test_an_error_is_one_line_with_advice(trained: Notebook, line: str, words: s
 def test_an_unknown_name_is_shown_with_the_known_ones(trained: Notebook, line: str, words: str) -> None:
     trained.run("%ckpt run train --name e --wait")
     said = trained.error(f"%ckpt {line}")
-    assert said.startswith("UsageError: ")
+    assert said.startswith(("UsageError: ", "NotFoundError: "))
     assert words in said
 
 
@@ -226,6 +253,13 @@ def test_best_uses_the_experiments_metric_or_the_given_one(trained: Notebook) ->
 
 
 @pytest.mark.slow
+def test_the_hint_of_a_metric_with_a_space_can_be_typed(trained: Notebook) -> None:
+    trained.run("def spaced(config): nbckpt.report({'val loss': config['lr']})")
+    hint = trained.run("%ckpt run spaced --grid lr=1,2 --name e --wait").page().hints[0].command
+    assert trained.run(hint).trial.id == "t0"
+    assert trained.error("%ckpt best").endswith(hint.replace(" e ", " "))
+
+
 def test_learning_curves_are_a_picture_with_words(trained: Notebook) -> None:
     trained.run("%ckpt run train --grid lr=2,1,3 --name e --wait")
     trained.run("%ckpt run folders --name f --wait")
@@ -303,6 +337,22 @@ def test_rm_removes_experiments_and_checkpoints_together(trained: Notebook, tmp_
     assert "Restored " in str(trained.run("%ckpt undo"))
     assert trained.run("%ckpt ls").total == 1
     assert "e/t0: done" in str(trained.run("%ckpt show e/t0"))
+
+
+@pytest.mark.parametrize("name", ["e", "e/t1", "t1"])
+def test_rm_older_keeps_the_newest_checkpoint_of_trials(trained: Notebook, name: str) -> None:
+    trained.run("%ckpt run train --samples 2 --name e --wait")
+
+    def steps(trial: str) -> list[str]:
+        return [entry.removeprefix(f"{trial}@") for entry in completions(trained, f"%ckpt restore {trial}@")]
+
+    assert steps("t0") == steps("t1") == ["4", "3", "2", "1"]
+    assert "Would remove" in str(trained.run(f"%ckpt rm {name} --older --dry-run"))
+    trained.run(f"%ckpt rm {name} --older")
+    assert (steps("t0"), steps("t1")) == (["4"] if name == "e" else ["4", "3", "2", "1"], ["4"])
+    assert "no trial has an older checkpoint" in trained.error(f"%ckpt rm {name} --older")
+    trained.run("%ckpt undo")
+    assert steps("t0") == steps("t1") == ["4", "3", "2", "1"]
 
 
 @pytest.mark.slow

@@ -20,8 +20,11 @@ NOT_MESSAGES = [
     {"kind": "ping"},
     {"kind": "ping", "n": True},
     {"kind": "ping", "n": 1 << 60},
+    {"kind": "ping", "n": 1, "view": 3},
+    {"kind": "ping", "n": 1, "pane": ["trials"]},
     {"kind": "follow"},
     {"kind": "follow", "pane": 3},
+    {"kind": "follow", "pane": None, "view": ["a"]},
     {"kind": "follow", "pane": "trials", "experiment": ["x"]},
     {"kind": "act", "n": 1, "verb": "x" * 2000},
     {"kind": "act", "n": "1", "verb": "pause"},
@@ -131,9 +134,12 @@ def test_what_is_not_a_message_is_refused(content: Any, monkeypatch: pytest.Monk
 
 def test_messages_of_the_browser_are_read() -> None:
     assert message_of({"kind": "ping", "n": 3}) == Ping(3)
+    assert message_of({"kind": "ping", "n": 3, "view": "a", "pane": "trials"}) == Ping(3, "a", "trials")
     assert message_of({"kind": "follow", "pane": None}) == Follow(None)
     follow = {"kind": "follow", "pane": "trials", "experiment": "a", "metric": None}
     assert message_of(follow) == Follow("trials", "a", "")
+    again = follow | {"view": "b", "fresh": False}
+    assert message_of(again) == Follow("trials", "a", "", "b", is_fresh=False)
     act = {"kind": "act", "n": 1, "verb": "pause", "ids": ["t0"], "options": {"dry": True}, "pane": "trials"}
     assert message_of(act) == Question(1, "pause", True, ("t0",), {"dry": True}, "trials")
 
@@ -225,7 +231,74 @@ def test_nothing_is_pushed_while_nobody_looks(monkeypatch: pytest.MonkeyPatch) -
     ends.channel.renew()
     assert len(ends.started) == 1
     ends.channel.hear({"kind": "ping", "n": 2})
+    assert len(ends.started) == 1  # a view in which the panel is hidden
+    ends.channel.hear({"kind": "ping", "n": 3, "pane": "trials"})
     assert len(ends.started) == 2
+
+
+def follow(ends: Ends, view: str, pane: str | None, **more: Any) -> None:
+    ends.channel.hear({"kind": "follow", "view": view, "pane": pane, **more})
+
+
+def test_a_view_out_of_sight_leaves_the_other_live(monkeypatch: pytest.MonkeyPatch) -> None:
+    trials, history = FakeWire("trials"), FakeWire("history")
+    ends = Ends(monkeypatch, trials, history)
+    follow(ends, "a", "trials")
+    follow(ends, "b", "history")
+    ends.sent.clear()
+    trials.news, history.news = [{"kind": "trials"}], [{"kind": "history"}]
+    assert [ends.channel.step() for _ in range(3)] == [True, True, False]
+    assert [message["kind"] for message, _ in ends.sent] == ["trials", "history"]
+    follow(ends, "b", None)
+    assert ends.channel.is_watched()
+    trials.news, history.news = [{"kind": "trials"}], [{"kind": "history"}]
+    assert [ends.channel.step() for _ in range(2)] == [True, False]
+    follow(ends, "a", None)
+    assert not ends.channel.is_watched()
+
+
+def test_a_view_that_is_silent_is_forgotten_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    trials, history = FakeWire("trials"), FakeWire("history")
+    ends = Ends(monkeypatch, trials, history)
+    follow(ends, "a", "trials")
+    follow(ends, "b", "history")
+    ends.now = 29.0
+    ends.channel.hear({"kind": "ping", "n": 1, "view": "b", "pane": "history"})
+    ends.now = 31.0
+    ends.sent.clear()
+    trials.news, history.news = [{"kind": "trials"}], [{"kind": "history"}]
+    assert [ends.channel.step() for _ in range(2)] == [True, False]
+    assert [message["kind"] for message, _ in ends.sent] == ["history"]
+
+
+def test_a_pane_that_comes_back_is_sent_only_if_it_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    wire, other = FakeWire(), FakeWire("history")
+    ends = Ends(monkeypatch, wire, other)
+    wire.count = "60"
+    follow(ends, "a", "trials")
+    follow(ends, "a", "history")
+    while ends.channel.step():
+        pass
+    ends.sent.clear()
+    follow(ends, "a", None)
+    follow(ends, "a", "trials", fresh=False)
+    assert (ends.channel.step(), ends.sent, wire.renewed) == (False, [], 1)
+    wire.news = [{"kind": "trials", "at": 1}]
+    follow(ends, "a", "trials", fresh=False)
+    assert [message for message, _ in ends.sent] == [{"kind": "trials", "at": 1}]
+    follow(ends, "b", "trials")
+    assert [message for message, _ in ends.sent[1:]] == [{"kind": "trials", "rows": []}]
+
+
+def test_a_pane_that_failed_is_sent_in_full_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    wire = FakeWire()
+    ends = Ends(monkeypatch, wire)
+    whole, wire.full = wire.full, lambda: iter([][1])  # type: ignore[method-assign]
+    follow(ends, "a", "trials")
+    wire.full = whole  # type: ignore[method-assign]
+    ends.sent.clear()
+    follow(ends, "a", "trials", fresh=False)
+    assert [message for message, _ in ends.sent] == [{"kind": "trials", "rows": []}]
 
 
 def test_without_threads_changes_come_with_the_answers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,7 +308,7 @@ def test_without_threads_changes_come_with_the_answers(monkeypatch: pytest.Monke
     ends.channel.hear({"kind": "follow", "pane": "trials"})
     wire.news = [{"kind": "trials", "at": 1}]
     ends.sent.clear()
-    ends.channel.hear({"kind": "ping", "n": 1})
+    ends.channel.hear({"kind": "ping", "n": 1, "pane": "trials"})
     assert [message["kind"] for message, _ in ends.sent] == ["pong", "trials"]
 
 

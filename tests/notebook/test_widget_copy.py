@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from typing import Any
 
 import pytest
@@ -11,9 +13,12 @@ pytest.importorskip("anywidget")
 
 from nbckpt.core.history import History
 from nbckpt.core.references import Entry
+from nbckpt.notebook.magic import CheckpointMagics
 from nbckpt.notebook.runner import CommandRunner
+from nbckpt.notebook.static_copy import PERIOD_S
 from nbckpt.notebook.widget.panel import WidgetPanel
 from notebook.conftest import AUTO_ON, Notebook
+from waiting import until
 
 RUN = """
 import nbckpt
@@ -23,6 +28,19 @@ def train(config):
         raise ValueError("diverged")
     nbckpt.report({"loss": config["lr"] / 7})
 _ = nbckpt.run(train, {"lr": nbckpt.grid_search([1, 2, 3])}, name="tune", executor="inline")
+"""
+
+
+WAITS = """
+import nbckpt, threading, time
+gate = threading.Semaphore(0)
+def train(config):
+    nbckpt.report(loss=config["lr"])
+    assert gate.acquire(timeout=60)
+def reports(config):
+    for step in range(50):
+        nbckpt.report(loss=step)
+        time.sleep(0.1)
 """
 
 
@@ -65,6 +83,17 @@ def test_the_line_of_the_copy_names_the_best_trial(
     assert "Best: t0, loss 0.1429" in copy_of(published)
 
 
+def test_the_best_trial_is_in_the_copy_if_not_all_fit(
+    notebook: Notebook, published: list[dict[str, Any]], ran: list[str]
+) -> None:
+    notebook.run(RUN.replace("[1, 2, 3]", "list(range(40, 0, -1))"))
+    notebook.run("%ckpt panel trials")
+    copy = copy_of(published)
+    assert "Best: t39, loss 0.1429" in copy
+    assert "<td>t39</td>" in copy
+    assert "10 of 40 trials, the best by loss (min) first" in copy
+
+
 def test_a_cell_that_saves_nothing_runs_no_command(
     notebook: Notebook, published: list[dict[str, Any]], ran: list[str]
 ) -> None:
@@ -82,6 +111,47 @@ def test_a_save_renews_the_copy(notebook: Notebook, published: list[dict[str, An
     notebook.run("%ckpt panel checkpoints")
     notebook.run("%ckpt save kept")
     assert "kept@1" in copy_of(published)
+
+
+def until_copied(published: list[dict[str, Any]], text: str) -> None:
+    until(lambda: text in copy_of(published))
+    until(lambda: "nbckpt-panel" not in [thread.name for thread in threading.enumerate()])
+
+
+def test_the_copy_tells_the_end_of_trials_in_the_background(
+    notebook: Notebook, published: list[dict[str, Any]], ran: list[str]
+) -> None:
+    notebook.run(WAITS)
+    notebook.run("live = nbckpt.run(train, {'lr': nbckpt.grid_search([1, 2])}, name='back')")
+    until(lambda: [trial.status for trial in notebook.names["live"].trials] == ["RUNNING"] * 2)
+    notebook.run("%ckpt panel")
+    assert "2 running" in copy_of(published)
+    notebook.names["gate"].release(2)  # no later cell, and no browser
+    until_copied(published, "2 done")
+
+
+def test_a_long_run_renews_the_copy_every_two_seconds_at_most(
+    notebook: Notebook, published: list[dict[str, Any]], ran: list[str]
+) -> None:
+    notebook.run(WAITS)
+    notebook.run("experiment = nbckpt.run(reports, {}, name='long');")
+    notebook.run("%ckpt panel")
+    before, began = len(published), time.monotonic()
+    until_copied(published, "1 done")
+    assert 1 < len(published) - before <= 3 + (time.monotonic() - began) / PERIOD_S
+
+
+def test_a_turn_to_another_tab_renews_the_copy(
+    notebook: Notebook, published: list[dict[str, Any]], ran: list[str]
+) -> None:
+    notebook.run("kept_value = 1\n%ckpt save kept\n%ckpt panel sync")
+    assert "not synced" in copy_of(published)
+    panel = notebook.shell.magics_manager.registry[CheckpointMagics.__name__]._panel
+    panel._heard({"kind": "follow", "pane": "checkpoints"}, [])
+    until(lambda: "kept@1" in copy_of(published))
+    before = len(published), len(ran)
+    time.sleep(PERIOD_S + 0.5)  # a browser looks, and nothing changes
+    assert (len(published), len(ran)) == before
 
 
 def test_a_tab_that_is_not_there_is_refused() -> None:
@@ -130,3 +200,28 @@ def test_a_copy_of_history_reads_the_rows_that_it_shows(
     notebook.run("%ckpt panel history")
     assert len(set(read)) <= SHOWN + 1  # and where the variables are
     assert "older in the store" in copy_of(published)
+
+
+HOSTILE = "</pre></details><img src=x onerror=alert(1)>"
+FAILS = f"""
+import nbckpt
+def train(config):
+    nbckpt.report({{"loss": 1.0, {HOSTILE!r}: 2.0}})
+    raise ValueError({HOSTILE!r})
+_ = nbckpt.run(train, {{"name": {HOSTILE!r}}}, name="tune", metric="loss", executor="inline")
+%ckpt note tune/t0 "{HOSTILE}"
+"""
+
+
+@pytest.mark.parametrize(
+    ("pane", "shown"), [("checkpoints", "&lt;/pre&gt;&lt;/details&gt;"), ("trials", "onerror=alert(1)&gt;")]
+)
+def test_hostile_texts_are_no_markup_in_a_copy(
+    notebook: Notebook, published: list[dict[str, Any]], ran: list[str], pane: str, shown: str
+) -> None:
+    notebook.run(f"text = 1\n%ckpt save text -m '{HOSTILE}'")
+    notebook.run(FAILS)
+    notebook.run(f"%ckpt panel {pane}")
+    html = copy_of(published)
+    assert "<img" not in html
+    assert shown in html

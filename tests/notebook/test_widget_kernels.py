@@ -56,7 +56,7 @@ def opened(lab: Lab, name: str, *cells: str) -> tuple[Locator, bool]:
     lab.page.evaluate(WAKE)
     hears = "hears" in text_of(lab.run(0))
     lab.run(1)
-    panel = lab.run(2).locator(".nbckpt")
+    panel = lab.run(2).locator(".nb-panel")
     expect(row(panel, "t1")).to_contain_text("Running")
     return panel, hears
 
@@ -66,7 +66,7 @@ def row(panel: Locator, name: str) -> Locator:
 
 
 def test_clicks_on_rows_select_open_and_pause(lab: Lab) -> None:
-    panel, _ = opened(lab, "rows", "gate.release(1000)")
+    panel, _ = opened(lab, "rows", "go_on()")
     row(panel, "t1").locator(".nb-check").click()
     panel.get_by_role("button", name="Pause", exact=True).click()
     expect(panel.locator(".nb-message")).to_contain_text("Pausing t1.")

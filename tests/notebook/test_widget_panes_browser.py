@@ -24,7 +24,7 @@ def opened(lab: Lab, name: str, *cells: str, tab: str) -> Locator:
     for at in range(len(cells) + 2):
         lab.run(at)
     output = lab.run(len(cells) + 2)
-    output.locator(".nbckpt").wait_for()
+    output.locator(".nb-panel").wait_for()
     return output
 
 
@@ -67,6 +67,24 @@ def test_a_place_is_written_and_everything_is_sent(lab: Lab) -> None:
     panel.get_by_role("button", name="Turn on").click()
     expect(panel.locator(".nb-sync")).to_contain_text("Everything is also in")
     expect(panel.get_by_role("tab", name="Sync")).to_contain_text("✓")
+
+
+def test_filters_stay_when_the_cell_is_run_again(lab: Lab) -> None:
+    panel = opened(lab, "filters.ipynb", "%ckpt save first", "%ckpt save second", tab="history")
+    find = panel.get_by_role("searchbox", name="Find code or variable")
+    for text in ("wa", "walk"):
+        find.fill(text)
+    panel.get_by_role("tab", name="Checkpoints").click()
+    saved = panel.get_by_role("searchbox", name="Find")
+    for text in ("sec", "second"):
+        saved.fill(text)
+    lab.run(5)  # the browser holds a change back until the kernel has heard the one before
+    panel = lab.run(4)
+    expect(find).to_have_value("walk")
+    panel.get_by_role("tab", name="Checkpoints").click()
+    expect(saved).to_have_value("second")
+    expect(row(panel, "second@1")).to_be_visible()
+    expect(row(panel, "first@1")).to_have_count(0)
 
 
 def test_the_panel_and_other_outputs_keep_their_styles(lab: Lab) -> None:

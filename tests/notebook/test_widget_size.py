@@ -35,14 +35,14 @@ RUN = (
     "experiment = nbckpt.run(train, {'lr': nbckpt.grid_search([0.1, 0.01, 0.001]), 'depth': 3, "
     "'width': nbckpt.grid_search(list(range(0, 300, 15)))}, name='many', executor='inline')"
 )
-PANELS = ("%ckpt panel", "%ckpt panel trials", "%ckpt panel sync")
+PANELS = ("%ckpt panel", "%ckpt panel trials", "%ckpt panel sync", "%ckpt panel history") * 2
 
 
 @pytest.fixture(scope="module")
 def executed(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Execute a notebook in place, with three panels, of which two come before the trials."""
+    """Execute a notebook in place, with several panels, of which two come before the trials."""
     folder = tmp_path_factory.mktemp("executed")
-    sources = [BEGIN, *PANELS[:2], RUN, PANELS[2], "pass"]
+    sources = [BEGIN, *PANELS[:2], RUN, *PANELS[2:], "pass"]
     cells = [nbformat.v4.new_code_cell(source) for source in sources]
     kernel = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     file = folder / "panels.ipynb"

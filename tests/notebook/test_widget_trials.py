@@ -174,6 +174,22 @@ def test_another_metric_brings_its_own_sparks_and_points(place: Place) -> None:
     assert set(array("d", points["buffers"][2])) == {0.5}
 
 
+def test_a_pane_that_comes_back_sends_no_row_again(place: Place) -> None:
+    place.run(falling, {"lr": nbckpt.grid_search([0.1, 0.2])}, name="one").wait()
+    place.run(falling, {"lr": nbckpt.grid_search([0.1])}, name="two").wait()
+    place.wire.choose("", "")
+    place.full()
+    while place.changes():
+        pass
+    place.wire.choose("two", "loss")  # what the browser shows has a name by now
+    assert place.changes() == []
+    place.wire.choose("two", "accuracy")
+    assert {message["metric"] for message in place.changes()} == {"accuracy"}
+    place.wire.choose("one", "accuracy")
+    head = place.changes()[0]
+    assert (head["experiment"], head["reset"], len(head["rows"])) == ("one", True, 2)
+
+
 def test_ten_thousand_points_become_at_most_five_hundred() -> None:
     thinned = Thinned()
     for step in range(10_000):
@@ -362,3 +378,24 @@ def test_details_of_a_trial_are_its_page(place: Place) -> None:
     assert detail["data"]["id"] == "t0"
     with pytest.raises(UsageError):
         place.wire.detail("trial", ["t0", "t1"], {})
+
+
+def drawing(config: dict[str, Any]) -> None:
+    nbckpt.report(loss=1, **{config["name"]: nbckpt.media.Text("a"), "text": nbckpt.media.Text("b")})
+    if config["name"] == "second":
+        nbckpt.report(loss=1, text=nbckpt.media.Text("c"))
+        raise ValueError(f"no {HOSTILE}")
+
+
+def test_details_have_what_failed_and_the_media_of_all(place: Place) -> None:
+    place.run(drawing, {"name": nbckpt.grid_search(["first", "second"])}, name="grid").wait()
+    place.full()
+    steps = place.wire.detail("steps", ["t0", "t1"], {})["data"]["media"]
+    assert steps == {"first": [1], "second": [1], "text": [1, 2]}
+    pages = place.wire.detail("media", ["t0", "t1"], {"step": 2, "name": "text"})["data"]["pages"]
+    assert pages["t0"].startswith("<p>t0 reported no media at step 2")
+    assert "no media" not in pages["t1"]
+    assert place.wire.detail("trial", ["t0"], {})["data"]["error"] == ""
+    error = place.wire.detail("trial", ["t1"], {})["data"]["error"]
+    assert error.startswith("Traceback")
+    assert f"ValueError: no {HOSTILE}" in error

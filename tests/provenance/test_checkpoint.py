@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -161,7 +162,8 @@ def test_a_strange_document_is_named_and_the_rest_is_shown(
 
 
 def test_an_object_that_is_too_long_is_not_read(tracker: nbckpt.Tracker) -> None:
-    manifest = tracker.save({"x": 1}, "n").manifest
+    tracker.save({"x": 1}, "n")
+    manifest = tracker.manifest("n")
     packages = replace(manifest.attachments["packages"], size=1 << 40)
     kept = read_provenance(replace(manifest, attachments={"packages": packages}), tracker.read(manifest))
     assert kept is not None
@@ -184,3 +186,30 @@ def test_differences_name_packages_data_and_machine() -> None:
         ("package z", "", "1"),
     ]
     assert differences(old, None) == []
+
+
+def cells(*sources: str) -> Provenance:
+    return Provenance({"at": ""}, lambda name: json.dumps(sources).encode() if name == "cells" else b"")
+
+
+def test_differences_name_the_lines_of_a_changed_function() -> None:
+    before = "%matplotlib inline\ndef train(config):\n    x = 1  # a note\n    return x / (x + 2)"
+    after = "def train(config):\n    x = 1\n    y = 3\n    return x / (x + 9)\nfound = !ls\nclass New: pass"
+    old = cells("not python (", before, "class A: pass")
+    rows = differences(old, cells(before, after, "class A:\n  b = 1"))
+    assert rows == [
+        ("function train", "return x / (x + 2)", "y = 3; return x / (x + 9)"),
+        ("class A", "pass", "b = 1"),
+    ]
+    assert differences(cells(before), cells(before.replace("a note", "another"))) == []
+
+
+def test_odd_escapes_in_a_cell_warn_nobody_again() -> None:
+    assert differences(cells("def f(): return '\\d'"), cells("def f(): return 1"))[0][0] == "function f"
+
+
+def test_a_very_long_function_has_its_length_only() -> None:
+    long = "def f():\n" + "    x = 1\n" * 20_000
+    assert differences(cells(long), cells(long + "    y = 2\n")) == [
+        ("function f", "20,001 lines", "20,002 other lines")
+    ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,19 @@ def whole(store: Store) -> list[Any]:
             values.append(namespace["x"])
         assert all(str(ref) for ref in tracker.history.refs())
         return values
+
+
+def test_a_copy_ends_though_there_are_always_new_checkpoints() -> None:
+    source = saved(MemoryStore(), 1)
+
+    class Target(MemoryStore):
+        def sizes(self, prefix: str = "") -> Iterator[tuple[str, int]]:
+            saved(source, LARGE)  # between any two lists
+            return super().sizes(prefix)
+
+    target = Target()
+    assert mirror(source, target).files
+    assert whole(target) == [LARGE, 1]
 
 
 def test_each_checkpoint_is_copied_once(tmp_path: Path) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import types
 from typing import Any
 
 import numpy as np
 import pandas as pd
+
+SHORT = 1000
+"""Of longer arrays and frames, a digest is compared."""
 
 
 def graph(namespace: dict[str, Any]) -> dict[str, Any]:
@@ -40,8 +44,10 @@ def _node(value: Any, numbers: dict[int, int], keep: list[Any]) -> Any:
         offset = value.__array_interface__["data"][0] - shared.__array_interface__["data"][0]
         place = numbers[id(shared)], offset  # not by `base`: a restored view need not have its array as base
         strides = value.strides if shared is not value else None  # a column comes back without its gaps
-        return ("array", number, *place, value.shape, strides, str(value.dtype), value.tolist())
+        return ("array", number, *place, value.shape, strides, str(value.dtype), _contents(value))
     if isinstance(value, (pd.DataFrame, pd.Series)):
+        if len(value) > SHORT:
+            return ("frame", number, _contents(pd.util.hash_pandas_object(value).to_numpy()))
         return ("frame", number, repr(value.to_dict()))  # a text, because nan does not equal nan
     if isinstance(value, types.FunctionType):
         cells = parts(cell.cell_contents for cell in value.__closure__ or ())
@@ -53,6 +59,10 @@ def _node(value: Any, numbers: dict[int, int], keep: list[Any]) -> Any:
     if not hasattr(value, "__dict__"):
         return ("opaque", number, type(value).__name__)
     return ("instance", number, _node(type(value), numbers, keep), _node(vars(value), numbers, keep))
+
+
+def _contents(array: np.ndarray) -> Any:
+    return array.tolist() if array.size <= SHORT else hashlib.blake2b(array.tobytes()).hexdigest()
 
 
 def _overlap(array: np.ndarray, other: Any) -> bool:

@@ -48,7 +48,7 @@ def kernel() -> Kernel:
 
 
 def test_cells_without_a_point_are_undone_together(kernel: Kernel) -> None:
-    kernel.auto.ready().undo(1, {})
+    assert kernel.auto.ready().undo(1, {}).missed == 1
     assert [name for name in kernel.names if len(name) == 1] == ["a"]
     assert kernel.marks() == [("c = 3", 1), ("a = 1", 0)]
     kernel.auto.ready().redo(1, {})
@@ -61,6 +61,14 @@ def test_a_checkout_marks_the_cells_whose_points_were_left_out(kernel: Kernel) -
     timeline.checkout(first.id, {})
     assert kernel.marks() == [("c = 3", 1), ("a = 1", 0)]
     assert kernel.auto.missed == 0
+
+
+def test_a_removal_is_undone_first_while_cells_have_no_point(kernel: Kernel) -> None:
+    """Nobody knows when those cells changed something, so the removal counts as newer."""
+    removed_at = "1970-01-01"
+    assert not kernel.auto.since(removed_at)
+    kernel.auto.ready()
+    assert kernel.auto.since(removed_at)
 
 
 def test_fewer_points_than_cells_are_said_once(kernel: Kernel) -> None:

@@ -37,7 +37,14 @@ def look():
         time.sleep(0.01)
     gc.collect()
     open_files = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
-    return {"files": open_files, "threads": threading.active_count(), "objects": len(gc.get_objects())}
+    memory = Path("/proc/self/statm")
+    pages = int(memory.read_text().split()[1]) if memory.exists() else 0
+    return {
+        "files": open_files,
+        "threads": threading.active_count(),
+        "objects": len(gc.get_objects()),
+        "memory": pages * os.sysconf("SC_PAGE_SIZE") if pages else 0,
+    }
 
 CELLS = (
     "numbers[{0} % 1000] = {0}",
@@ -90,6 +97,7 @@ def test_many_cells_stay_within_bounds(tmp_path: Path) -> None:
     assert late["files"] <= early["files"] + 2
     assert late["threads"] <= early["threads"]
     assert late["objects"] < early["objects"] + 10_000  # IPython keeps each cell's source
+    assert late["memory"] < early["memory"] + (16 << 20)  # 8 MiB for 1,500 cells, of which IPython takes 2
     stored = sum(path.stat().st_size for path in (tmp_path / ".nbckpt" / "packs").rglob("*.pack"))
     assert stored < 150 << 20
 

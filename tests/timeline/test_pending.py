@@ -16,6 +16,7 @@ from nbckpt.core import trash
 from nbckpt.core.packs import later
 from nbckpt.errors import StoreError
 from nbckpt.store import MemoryStore
+from nbckpt.timeline import recorder
 from nbckpt.timeline.auto import Auto
 from nbckpt.timeline.timeline import Timeline
 from nbckpt.tracker import Tracker
@@ -84,7 +85,7 @@ def test_a_cell_begins_while_its_former_point_is_written(kernel: Kernel) -> None
 
 
 def test_a_cell_that_may_write_to_lent_memory_waits(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(later, "_MOST_COPIED", 0)
+    monkeypatch.setattr(later, "MOST_COPIED", 0)
     kernel.run("a[0] = 1; b = 3")
     way = threading.Thread(target=kernel.timeline.make_way, args=[Touched(frozenset({"a"}))])
     way.start()
@@ -93,6 +94,25 @@ def test_a_cell_that_may_write_to_lent_memory_waits(kernel: Kernel, monkeypatch:
     kernel.store.gate.set()
     way.join(60)
     assert kernel.timeline.settle(0)
+
+
+@pytest.mark.parametrize("lends", [False, True])
+def test_without_the_record_a_point_that_lends_copies_nothing(
+    kernel: Kernel, lends: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NBCKPT_PAGE_RECORD", "0")
+    monkeypatch.setattr(recorder, "MOST_COPIED", 1 << 20 if lends else 64 << 20)
+    copies: list[int] = []
+    copy = later.Later.copy
+    monkeypatch.setattr(later.Later, "copy", lambda self, part: copies.append(len(part)) or copy(self, part))
+    kernel.opened()
+    kernel.run("a = np.zeros(1_000_000)")
+    kernel.timeline.settle()
+    copies.clear()
+    kernel.run("b = [2]")
+    assert kernel.timeline._pending is not None
+    assert kernel.timeline._pending.lends == lends
+    assert (not copies) == lends
 
 
 def test_no_object_is_kept_alive_or_locked_by_the_writer(kernel: Kernel) -> None:

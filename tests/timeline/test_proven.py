@@ -189,3 +189,37 @@ def test_memory_below_a_strided_array_is_watched() -> None:
     assert "large" in step.changed
     kernel.undo()
     assert (kernel.names["large"] == 1).all()
+
+
+def test_a_rescue_that_is_cut_holds_what_is_proven(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process may end after the first point. It lacks only large memory that may have changed."""
+    kernel = Kernel()
+    kernel.run(f"a = [1]; kept = np.ones({SIZE}); written = np.ones({SIZE})")
+    for _ in range(2):
+        kernel.run("b = len(a)")
+    kernel.names["a"].append(2)
+    kernel.names["written"][5] = 7
+
+    def is_cut(*_: Any, **__: Any) -> None:
+        raise SystemExit
+
+    monkeypatch.setattr(kernel.timeline, "record", is_cut)
+    with pytest.raises(SystemExit):
+        kernel.timeline.rescue({})
+    names: dict[str, Any] = {}
+    kernel.tracker.restore("latest", names)
+    assert {*names} == {"a", "b", "kept"}
+    assert (names["a"], float(names["kept"].sum())) == ([1, 2], SIZE)
+
+
+def test_a_rescue_hides_no_write_from_its_last_point() -> None:
+    kernel = Kernel()
+    kernel.run(f"kept = np.ones({SIZE}); written = np.ones({SIZE})")
+    for _ in range(2):
+        kernel.run("b = 1")
+    kernel.names["written"][5] = 7
+    kernel.timeline.rescue({})
+    names: dict[str, Any] = {}
+    kernel.tracker.restore("latest", names)
+    assert (float(names["written"][5]), float(names["kept"].sum())) == (7, SIZE)
+    assert len(kernel.timeline.history.entries("points")) == 4

@@ -107,7 +107,7 @@ HANGS = """
 import os, sys, threading
 from nbckpt.cells.analysis import Touched
 from nbckpt.store import MemoryStore
-from nbckpt.timeline import auto, pending, recorder, rescue
+from nbckpt.timeline import auto, pending, rescue
 from nbckpt.timeline.retention import Limits
 from nbckpt.timeline.timeline import Timeline
 from nbckpt.tracker import Tracker
@@ -118,11 +118,11 @@ class Hangs(MemoryStore):
             self.waits.set()
             threading.Event().wait()
         super().put(key, data)
-pending._AT_END_S = auto._AT_END_S = recorder._PATIENCE_AT_END_S = 0.0
+pending._AT_END_S = auto._AT_END_S = 0.0
 # Python aborts if it ends while a thread is in foreign code, so what is hashed has time to come to the store.
 rescue._AT_MOST_S = 1.0
 names, store = {"__name__": "__main__", "a": b""}, Hangs()
-points = auto.Auto(Timeline(Tracker(store), names, frozenset))
+points = auto.Auto(Timeline(Tracker(store), names, frozenset, patience_s=0.0))
 points.turn_on(Limits(budget=1e9), {})
 store.waits = threading.Event()
 points.before_cell(Touched(frozenset("a")))
@@ -139,3 +139,50 @@ def test_the_process_ends_if_the_store_never_answers(value: str) -> None:
         [sys.executable, "-c", HANGS, value], capture_output=True, text=True, timeout=120, check=True
     )
     assert "nbckpt: the last state is not saved: the store did not answer" in done.stderr
+
+
+REMOVES = """
+import atexit, os, signal, sys, threading
+from nbckpt.cells.analysis import Touched
+from nbckpt.store import MemoryStore
+from nbckpt.timeline import auto
+from nbckpt.timeline.retention import Limits
+from nbckpt.timeline.timeline import Timeline
+from nbckpt.tracker import Tracker
+class Hangs(MemoryStore):
+    waits = threading.Event()
+    def delete(self, key):
+        if key.startswith("points/"):
+            self.waits.set()
+            threading.Event().wait()
+        super().delete(key)
+names, store = {"__name__": "__main__", "a": 0}, Hangs()
+def tell(*_):
+    found = {}
+    Tracker(store).restore("latest", found)
+    print(found["a"], flush=True)
+if sys.argv[1] == "exit":
+    atexit.register(tell)
+else:
+    signal.signal(signal.SIGTERM, tell)
+points = auto.Auto(Timeline(Tracker(store), names, frozenset))
+points.turn_on(Limits(budget=1e9, keep=1), {})
+for number in (1, 2):
+    points.before_cell(Touched(frozenset("a")))
+    names["a"] = number
+    points.after_cell(1.0, Touched(frozenset("a")), {})
+store.waits.wait()
+points.before_cell(Touched(frozenset("a")))
+names["a"] = 3
+if sys.argv[1] == "SIGTERM":
+    signal.raise_signal(signal.SIGTERM)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", ["exit", "SIGTERM"])
+def test_the_end_saves_the_rest_during_a_removal_that_hangs(end: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", REMOVES, end], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert (done.stdout, done.stderr) == ("3\n", "")

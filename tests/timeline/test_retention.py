@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import threading
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,6 +13,7 @@ import pytest
 
 from nbckpt.cells.analysis import touched
 from nbckpt.core.gc import collect
+from nbckpt.errors import StoreError
 from nbckpt.store import MemoryStore
 from nbckpt.timeline.auto import Auto
 from nbckpt.timeline.points import Points
@@ -26,9 +31,18 @@ class Kernel:
         self.auto.turn_on(limits, {})
 
     def run(self, source: str) -> None:
+        self.begin(source)
+        join()
+
+    def begin(self, source: str) -> None:
+        """Run a cell, and wait until its point is there. Points may be removed afterwards."""
         exec(source, self.names)
         self.auto.after_cell(0.0, touched(source, self.names), {})
-        self.auto.settle()
+        assert self.auto.settle(60)
+
+    def here(self) -> str:
+        assert self.auto.timeline.here is not None
+        return self.auto.timeline.here.manifest.id
 
     def ids(self) -> set[str]:
         """Return the ids of this kernel's points that are in the store."""
@@ -37,9 +51,60 @@ class Kernel:
         return {entry.id for entry, point in points if point.kernel == timeline.kernel}
 
 
+def join() -> None:
+    """Wait until nothing is removed any more."""
+    for thread in threading.enumerate():
+        if thread.name == "nbckpt-point":
+            thread.join(60)
+
+
+class Slow(MemoryStore):
+    """A store that removes no point while its gate is shut.
+
+    Attributes:
+        waits: Set once a removal or a list waits.
+        fails: Whether nothing can be removed.
+        lists_wait: Whether it also lists no points while its gate is shut.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate, self.waits = threading.Event(), threading.Event()
+        self.fails = self.lists_wait = False
+        self.gate.set()
+
+    def delete(self, key: str) -> None:
+        self._wait(key)
+        if self.fails:
+            raise StoreError("permission denied")
+        super().delete(key)
+
+    def keys(self, prefix: str = "") -> Iterator[str]:
+        if self.lists_wait:
+            self._wait(prefix)
+        return super().keys(prefix)
+
+    def shut(self) -> None:
+        self.waits.clear()
+        self.gate.clear()
+
+    def _wait(self, key: str) -> None:
+        if key.startswith("points/") and not self.gate.is_set():
+            self.waits.set()
+            assert self.gate.wait(60)
+
+
 @pytest.fixture
 def store() -> MemoryStore:
     return MemoryStore()
+
+
+@pytest.fixture
+def slow() -> Iterator[Slow]:
+    slow = Slow()
+    yield slow
+    slow.gate.set()
+    join()
 
 
 def test_a_kernel_without_a_notebook_keeps_its_newest_points(store: MemoryStore) -> None:
@@ -92,6 +157,22 @@ def test_points_beyond_a_size_go(store: MemoryStore) -> None:
     kernel.auto.timeline.undo(1, {})
 
 
+def test_points_are_listed_only_when_some_may_have_to_go(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A list takes the longer, the more points there are, and a next cell waits for it."""
+    lists: list[int] = []
+    every = Points.all
+    monkeypatch.setattr(Points, "all", lambda self: lists.append(1) or every(self))
+    kernel = Kernel(store, Limits(keep=60, most=1 << 30))
+    for number in range(58):
+        kernel.run(f"a = {number}")
+    assert (len(lists), len(kernel.ids())) == (1, 59)
+    for number in range(4):
+        kernel.run(f"b = {number}")
+    assert len(kernel.ids()) == 60
+
+
 @pytest.mark.usefixtures("gc_at_once")
 def test_gc_of_another_kernel_leaves_the_steps_to_undo(store: MemoryStore) -> None:
     kernel = Kernel(store, Limits(keep=3))
@@ -123,3 +204,75 @@ def test_a_point_that_another_kernel_removed_does_no_harm(
     monkeypatch.setattr(Points, "all", and_remove)
     kernel.run("a = 2")
     assert kernel.auto.missed == 0
+
+
+def test_no_cell_waits_for_the_removal_of_points(slow: Slow) -> None:
+    kernel = Kernel(slow, Limits(keep=2))
+    slow.shut()
+    for number in range(6):
+        kernel.begin(f"a = {number}")
+    assert kernel.auto.missed == 0
+    Tracker(slow).save(kernel.names, "best")
+    slow.gate.set()
+    join()
+    assert len(kernel.ids()) == 2
+    kernel.auto.ready().undo(1, {})
+    assert kernel.names["a"] == 4
+    Tracker(slow).restore("best", kernel.names)
+    assert kernel.names["a"] == 5
+
+
+def test_undo_goes_to_a_point_that_was_to_be_removed(slow: Slow) -> None:
+    kernel = Kernel(slow, Limits(keep=None))
+    for number in range(4):
+        kernel.run(f"a = {number}")
+    kernel.auto.turn_on(Limits(keep=2), {})
+    slow.shut()
+    kernel.begin("a = 4")
+    assert slow.waits.wait(60)
+    threading.Timer(0.01, slow.gate.set).start()
+    kernel.auto.ready().undo(3, {})
+    join()
+    assert kernel.names["a"] == 1
+    assert kernel.here() in kernel.ids()
+    kernel.auto.ready().redo(3, {})
+    assert kernel.names["a"] == 4
+    kernel.run("b = 1")
+    assert len(kernel.ids()) == 2
+
+
+def test_a_point_made_during_the_removal_stays(slow: Slow) -> None:
+    kernel = Kernel(slow, Limits(keep=None, most=1))
+    slow.lists_wait = True
+    slow.shut()
+    kernel.begin("a = 1")
+    assert slow.waits.wait(60)
+    kernel.begin("import random; a = random.Random(1).randbytes(100_000)")
+    slow.gate.set()
+    join()
+    assert kernel.here() in kernel.ids()
+
+
+def test_a_point_that_could_not_be_removed_goes_after_the_next(slow: Slow) -> None:
+    kernel = Kernel(slow, Limits(keep=2))
+    slow.fails = True
+    for number in range(4):
+        kernel.run(f"a = {number}")
+    assert len(kernel.ids()) == 5
+    slow.fails = False
+    kernel.run("b = 1")
+    assert len(kernel.ids()) == 2
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork")
+def test_a_fork_does_not_wait_for_a_removal(slow: Slow) -> None:
+    kernel = Kernel(slow, Limits(keep=1))
+    slow.shut()
+    kernel.begin("a = 1")
+    kernel.begin("a = 2")
+    assert slow.waits.wait(60)
+    child = os.fork()
+    if not child:
+        kernel.auto.turn_off()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,9 +20,9 @@ from trials.kills import Killed, kill_at
 import nbckpt
 from nbckpt.commands.values import find_scheduler
 from nbckpt.errors import StoreError, UsageError
-from nbckpt.trials import ASHA, Experiment, MedianStopping, Scheduler, Trainable
+from nbckpt.trials import ASHA, Experiment, MedianStopping, Scheduler, Status, Trainable
 from nbckpt.trials.engine.experiment import _live
-from nbckpt.trials.model import summary_file
+from nbckpt.trials.model import optuna, summary_file
 from nbckpt.trials.model.decision import Decision
 from nbckpt.trials.model.journal import Journal
 from nbckpt.trials.model.trial import Trial, is_held, state_of
@@ -208,6 +209,7 @@ def test_trials_without_checkpoints_stop_at_rungs() -> None:
         "nbckpt.should_checkpoint() says so"
     ]
     assert not any("reported none" in trial.note for trial in experiment.trials)
+    assert experiment.trials[1].note.endswith("number 2 of 2, the best goes on")
 
 
 def test_the_stop_rule_pauses_nothing() -> None:
@@ -279,6 +281,20 @@ def test_trials_go_on_without_a_scheduler_that_fails() -> None:
     assert experiment.notes == ["the scheduler is over since reported failed: ValueError: no idea"]
 
 
+class Numpy(Fails):
+    """A scheduler that decides by numbers of NumPy."""
+
+    def reported(self, trial: Trial) -> Decision | None:
+        loss = np.float32(trial.metrics["loss"])
+        return Decision("stop", np.str_("it grows"), rung=np.int64(0), value=loss)  # type: ignore[arg-type]
+
+
+def test_a_scheduler_may_decide_by_numbers_of_numpy() -> None:
+    (trial,) = Experiment.read(forget(search(scheduler=Numpy(), xs=1))).trials
+    assert (trial.status, trial.damage) == (Status.TERMINATED, "")
+    assert list(trial.rungs) == [0]
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -300,10 +316,25 @@ def test_the_command_makes_a_scheduler() -> None:
     asha = find_scheduler("asha max_t=9 reduction_factor=4", None)
     assert (asha.max_t, asha.reduction_factor) == (9, 4)
     assert find_scheduler("mine", {"mine": asha}) is asha
-    with pytest.raises(UsageError, match="'best' is unknown: use asha, median, pbt, the name of"):
-        find_scheduler("best", {})
     with pytest.raises(UsageError, match=r"unexpected keyword argument 'most'\. Its options: max_t, grace"):
         find_scheduler("asha most=3", None)
+
+
+@pytest.mark.parametrize(
+    ("missing", "rest"),
+    [
+        ("", "a pruner of Optuna such as hyperband, or a variable"),
+        ("Install Optuna.", "or a variable. Install Optuna."),
+    ],
+)
+def test_an_unknown_scheduler_names_what_can_be_used(
+    missing: str, rest: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(optuna, "has", lambda kind, name: False)
+    monkeypatch.setattr(optuna, "lacking", lambda kind: missing)
+    with pytest.raises(UsageError) as caught:
+        find_scheduler("best", {})
+    assert str(caught.value) == f"the scheduler 'best' is unknown: use asha, median, pbt, {rest}"
 
 
 def test_the_table_shows_rungs() -> None:
@@ -311,6 +342,13 @@ def test_the_table_shows_rungs() -> None:
     (table, *_) = experiment.page().tables
     at = [column.name for column in table.columns].index("rung")
     assert [getattr(row[at], "text", row[at]) for row in table.rows] == ["2", "0", "0", "0"]
+    why = [getattr(row[at + 1], "text", row[at + 1]) for row in table.rows]
+    assert why[1:] == [
+        "number 2 of 2, none goes on yet",
+        "number 3 of 3, the best goes on",
+        "number 4 of 4, the best goes on",
+    ]
+    assert "Best so far: t0, loss" in " ".join(experiment.page().notes)
 
 
 def test_side_by_side_no_trial_is_trained_twice() -> None:

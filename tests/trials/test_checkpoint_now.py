@@ -27,7 +27,7 @@ from waiting import until
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # as the functions of a notebook
 
-SECONDS = 30
+SECONDS = 60
 
 
 class Steps:

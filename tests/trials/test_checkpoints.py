@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from nbckpt.core.algorithms import PREFERRED
 from nbckpt.core.tree import check_path
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
+from nbckpt.trials.checkpoints import folder as checkpoint_folder
 from nbckpt.trials.checkpoints.folder import CheckpointFolder, find
 from nbckpt.trials.checkpoints.record import SUFFIX, Record, name_of
 
@@ -100,10 +101,18 @@ def test_a_checkpoint_replaces_the_former_one_of_its_name(folder: CheckpointFold
     assert names_in(folder.folder) == ["checkpoint_000001", "checkpoint_000001.json"]
 
 
-def test_unfinished_and_damaged_checkpoints_are_skipped(
+def test_a_checkpoint_that_is_being_saved_is_not_warned_of(
     folder: CheckpointFolder, caplog: pytest.LogCaptureFixture
 ) -> None:
+    (folder.folder / "checkpoint_000009").mkdir(parents=True)
+    assert (folder.records(), caplog.records) == ([], [])
+
+
+def test_unfinished_and_damaged_checkpoints_are_skipped(
+    folder: CheckpointFolder, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A warning names each of them."""
+    monkeypatch.setattr(checkpoint_folder, "_COMMITS_S", -1)
     save(folder, {"f": b"1"}, 4)
     names = ["checkpoint_000009", "checkpoint_tmpab12cd", "checkpoint_-00001", ".hidden", "checkpoint_x"]
     for name in names:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import math
 import pickle
 import subprocess
 import sys
@@ -25,7 +26,7 @@ from nbckpt.trials.model import params, summary_file
 from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.model.spec import Spec
 
-SECONDS = 30
+SECONDS = 60
 
 
 def count(config: dict[str, Any]) -> None:
@@ -514,6 +515,17 @@ def test_every_stop_condition_ends_a_trial(stop: Any, last: int, note: str) -> N
     assert (experiment.trials[0].iteration, experiment.trials[0].note) == (last, note)
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float16, np.array])
+def test_a_scalar_of_numpy_reaches_a_threshold(kind: Any) -> None:
+    def train(config: dict[str, Any]) -> None:
+        for i in range(4):
+            nbckpt.report(loss=10**400, acc=kind(i / 4))
+
+    experiment = nbckpt.run(train, stop={"loss": math.inf, "acc": np.float32(0.5)})
+    assert experiment.wait(SECONDS)
+    assert (experiment.trials[0].iteration, experiment.trials[0].note) == (3, "acc reached 0.5")
+
+
 @pytest.mark.parametrize(
     ("stop", "mode", "last", "said"),
     [
@@ -603,6 +615,20 @@ def test_the_checkpoint_of_a_retry_is_kept_while_the_trial_runs() -> None:
         ({"max_concurrent": -1}, "max_concurrent=-1 is too few"),
         ({"max_failures": -1}, "max_failures=-1 is too few"),
         ({"keep_checkpoints": 0}, "keep_checkpoints=0 would keep none"),
+        ({"num_samples": None}, "num_samples=None is not a whole number"),
+        ({"num_samples": True}, "num_samples=True is not a whole number"),
+        ({"max_concurrent": 2.5}, "max_concurrent=2.5 is not a whole number"),
+        ({"keep_checkpoints": "2"}, "keep_checkpoints='2' is not a whole number"),
+        ({"seed": "abc"}, "seed='abc' is not a number"),
+        ({"config": 5}, "config=5 is not a dict"),
+        ({"points": {"lr": 1}}, "points={'lr': 1} is not a list of dicts"),
+        ({"points": [5]}, "a point=5 is not a dict"),
+        ({"executor": 5}, "executor=5 is not an executor"),
+        ({"resources_per_trial": 3}, "resources_per_trial=3 is not a dict"),
+        (
+            {"sync_config": "s3://bucket"},
+            r"is not a SyncConfig: give nbckpt.sync.SyncConfig\(",
+        ),
         ({"mode": "lowest"}, "mode='lowest' is unknown"),
         ({"resume": "maybe"}, "resume='maybe' is unknown"),
         ({"executor": "cloud"}, "no executor 'cloud'"),
@@ -619,6 +645,27 @@ def test_the_checkpoint_of_a_retry_is_kept_while_the_trial_runs() -> None:
 def test_an_invalid_request_is_refused_and_creates_nothing(store: Path, arguments: Any, message: str) -> None:
     with pytest.raises(nbckpt.UsageError, match=message):
         nbckpt.run(count, **arguments)
+    assert not (store / "experiments").exists()
+
+
+@pytest.mark.parametrize("two", [np.int64(2), np.array(2), 4 / 2])
+def test_every_kind_of_whole_number_is_an_amount(two: Any) -> None:
+    names = ("num_samples", "max_concurrent", "max_failures", "checkpoint_every", "keep_checkpoints", "seed")
+    experiment = nbckpt.run(count, **dict.fromkeys(names, two))
+    assert experiment.wait(SECONDS)
+    spec = Experiment.read(forget(experiment)).spec
+    amounts = (spec.num_samples, spec.max_concurrent, spec.max_failures, spec.checkpoint_every, spec.seed)
+    assert (*amounts, spec.keep and spec.keep.count) == (2,) * 6
+
+
+def test_a_policy_needs_the_name_of_a_metric() -> None:
+    with pytest.raises(nbckpt.UsageError, match="metric=5 is not the name of a metric"):
+        nbckpt.trials.RetentionPolicy(2, 5)  # type: ignore[arg-type]
+
+
+def test_a_tracked_configuration_is_a_dict(store: Path) -> None:
+    with pytest.raises(nbckpt.UsageError, match="config=5 is not a dict"):
+        nbckpt.track("e", 5)  # type: ignore[arg-type]
     assert not (store / "experiments").exists()
 
 
@@ -651,6 +698,15 @@ def test_best_accepts_zero_and_ignores_nan() -> None:
 
 
 # Looking at it.
+
+
+def test_a_metric_with_the_name_of_a_column_hides_nothing(store: Path) -> None:
+    experiment = nbckpt.run(lambda config: {"trial": 7, "error": 0.5, "note": 3})
+    assert experiment.wait(SECONDS)
+    frame = experiment.dataframe()
+    assert (frame["trial"][0], frame["metrics/trial"][0], frame["error"][0]) == ("t0", 7, 0.5)
+    trials = nbckpt.find_trials(where="metrics.error == 0.5")
+    assert list(trials[["trial", "error", "metrics/error", "metrics/note"]].iloc[0]) == ["t0", "", 0.5, 3]
 
 
 def test_a_dataframe_has_a_row_for_each_result() -> None:

@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import copy_context
 from pathlib import Path
@@ -38,7 +38,7 @@ from nbckpt.trials import (
 from nbckpt.trials.training.handoff import Handoff
 from waiting import until
 
-SECONDS = 30
+SECONDS = 60
 
 Start = Callable[..., FunctionRunner]
 
@@ -296,9 +296,16 @@ async def coroutine(config: Any) -> float:
     return 2
 
 
-async def async_numbers(config: Any) -> AsyncIterator[float]:
+async def async_numbers(config: Any) -> AsyncIterator[float | None]:
     yield 1
+    yield None
     yield 2
+
+
+def returns_too(config: Any) -> Generator[float | None, None, float]:
+    yield 1
+    yield None
+    return 2
 
 
 @pytest.mark.parametrize(
@@ -310,6 +317,7 @@ async def async_numbers(config: Any) -> AsyncIterator[float]:
         (mixed, "loss", [1, 2]),
         (coroutine, "_metric", [1, 2]),
         (async_numbers, "_metric", [1, 2]),
+        (returns_too, "_metric", [1, 2]),
     ],
 )
 def test_returned_and_yielded_values_are_results(
@@ -929,6 +937,22 @@ def test_any_dict_is_a_checkpoint_and_is_not_changed(
     runner.restore_from_object(kept) if by_object else runner.restore(kept)
     assert trained(runner, 1)["training_iteration"] == 2
     assert (offered, saved) == ([None, before], before)
+
+
+@pytest.mark.parametrize("step", [1.5, "a", None])
+def test_the_step_of_a_checkpoint_is_a_whole_number(start: Start, step: Any) -> None:
+    def train(config: dict[str, Any]) -> None:
+        with nbckpt.trials.checkpoint_dir(step=step):
+            raise AssertionError
+
+    with pytest.raises(TrialError, match=f"step={step!r} is not a whole number"):
+        start(train).train()
+
+
+def test_an_object_is_no_checkpoint(start: Start) -> None:
+    runner = start(lambda config: nbckpt.report(loss=1, checkpoint=threading.Lock()))  # type: ignore[arg-type]
+    with pytest.raises(TrialError, match=r"a dict, a Checkpoint or a path, and not lock: give a dict"):
+        runner.train()
 
 
 def test_a_repeated_step_replaces_its_checkpoint(start: Start) -> None:

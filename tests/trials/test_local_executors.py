@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from contextvars import ContextVar
 from pathlib import Path
 from types import FrameType
@@ -16,10 +20,11 @@ import nbckpt
 from nbckpt.errors import StoreError, UsageError
 from nbckpt.testing import ExecutorTests
 from nbckpt.trials import Callback, Executor, Experiment, Status, Trial, Worker
+from nbckpt.trials.engine.runner import Runner
 from nbckpt.trials.executors import Job, ThreadExecutor
 from nbckpt.trials.model.journal import Journal
 
-SECONDS = 30
+SECONDS = 60
 
 
 class TestThread(ExecutorTests):
@@ -223,3 +228,57 @@ def test_a_new_kernel_asks_for_an_executor_of_the_users() -> None:
     in_a_new_kernel = Experiment(ended.folder, ended.spec)
     with pytest.raises(UsageError, match="Pass an executor of your own as an object"):
         in_a_new_kernel.resume(errored=True)
+
+
+async def in_a_kernel(train: Any) -> Experiment:
+    """Run a function inline where an event loop runs, as the cells of a kernel do."""
+    return ran(train, "inline", name="e")
+
+
+def test_a_coroutine_runs_inline_in_a_kernel() -> None:
+    async def train(config: dict[str, Any]) -> float:
+        await asyncio.sleep(0)
+        nbckpt.report(_metric=1)
+        return 2
+
+    (trial,) = asyncio.run(in_a_kernel(train)).trials
+    assert [result["_metric"] for result in trial.results] == [1, 2]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a process cannot interrupt itself there")
+def test_ctrl_c_pauses_a_coroutine_that_runs_inline(experiments: Path) -> None:
+    ended = []
+
+    async def train(config: dict[str, Any]) -> None:
+        try:
+            nbckpt.report(loss=1)
+            await asyncio.sleep(0.2)  # the thread of the cell waits now
+            os.kill(os.getpid(), signal.SIGINT)
+            await asyncio.sleep(SECONDS)
+        finally:
+            ended.append(True)
+
+    with closing(asyncio.new_event_loop()) as loop, pytest.raises(KeyboardInterrupt):
+        loop.run_until_complete(in_a_kernel(train))
+    (trial,) = Experiment.read(experiments / "e").trials
+    assert (trial.status, trial.iteration, ended) == (Status.PAUSED, 1, [True])
+
+
+def test_ctrl_c_at_the_end_of_trials_leaves_none_running(
+    monkeypatch: pytest.MonkeyPatch, experiments: Path
+) -> None:
+    """It comes after the worker is counted as ended."""
+    end, came = Runner.on_end, list[Runner]()
+
+    def interrupted(runner: Runner) -> None:
+        came.append(runner)
+        if len(came) == 1:
+            raise KeyboardInterrupt
+        end(runner)
+
+    monkeypatch.setattr(Runner, "on_end", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        nbckpt.run(lambda config: nbckpt.report(loss=1), name="e", folder=experiments, executor="inline")
+    again = nbckpt.run(lambda config: nbckpt.report(loss=2), name="e", folder=experiments, executor="inline")
+    assert again.wait(SECONDS)
+    assert [trial.status for trial in again.trials] == [Status.TERMINATED]

@@ -24,7 +24,7 @@ from nbckpt.trials.views.trial_page import TrialShown
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # as the functions of a notebook
 
-SECONDS = 30
+SECONDS = 60
 
 
 def finished(train: Any, config: Any = None, **options: Any) -> Experiment:

@@ -82,6 +82,17 @@ def test_each_trial_is_a_run_with_its_params_and_metrics(uri: str) -> None:
         assert {"kind", "done"}.isdisjoint(logged.data.metrics)
 
 
+def test_odd_names_and_long_values_turn_nothing_off(uri: str) -> None:
+    odd = {"": 1, "a:b": 2, "a;b": 3, "/top": 4, "x/../y": 5, "z" * 400: 6}
+    run(lambda config: odd | {"big": 10**400}, uri, "odd", odd | {"list": [*range(5000)]})
+    (logged,) = runs(uri, "odd")
+    names = {"_": 1, "a_b": 2, "a_b_": 3, "top": 4, "x/y": 5, "z" * 240: 6}
+    assert logged.info.status == "FINISHED"
+    assert names.items() <= logged.data.metrics.items()
+    assert {name: logged.data.params[name] for name in names} == {name: str(n) for name, n in names.items()}
+    assert len(logged.data.params["list"]) == 6000
+
+
 def test_many_params_and_many_results_are_sent_in_parts(uri: str) -> None:
     def train(config: dict[str, Any]) -> None:
         for i in range(60):

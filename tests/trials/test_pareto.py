@@ -132,7 +132,8 @@ def test_pareto_returns_the_front_and_best_asks_which() -> None:
         experiment.best()
     assert experiment.best("size").config["x"] == 1
     assert experiment.best("size", "max").config["x"] == -1
-    assert [trial.config["x"] for trial in experiment.pareto(["loss", "size"], ["max", "max"])] == [2, -1]
+    for modes in (["max", "max"], "max"):
+        assert [trial.config["x"] for trial in experiment.pareto(["loss", "size"], modes)] == [2, -1]
     with pytest.raises(UsageError, match="two objectives or more"):
         experiment.pareto(["loss"])
 

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -43,8 +43,9 @@ from nbckpt.trials.model.drawing import recalled
 from nbckpt.trials.model.journal import Journal
 from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.model.space import Choice, Integer, Rounded
-from nbckpt.trials.model.trial import Trial, is_held, state_of
+from nbckpt.trials.model.trial import Trial, is_held, rungs_of, state_of
 from nbckpt.trials.schedulers.explore import explored, range_of
+from nbckpt.trials.schedulers.population import Population, Turns
 from nbckpt.trials.views.data import trial_data
 from nbckpt.trials.views.takeovers import scheduled
 
@@ -753,13 +754,72 @@ def test_values_that_are_no_json_come_back_in_a_new_kernel() -> None:
 
 
 def test_a_trial_without_a_number_is_never_copied() -> None:
-    population = PBT(1, metric="loss", mode="min", quantile=0.5)
+    pbt = PBT(1, metric="loss", mode="min", quantile=0.5)
     for number, loss in enumerate((math.nan, math.nan, 1.0, math.nan)):
         trial = Trial(Path(f"t{number}"), {})
         state_of(trial).last_result = {"training_iteration": 1, "loss": loss}
         state_of(trial).iteration = 1
-        population.reported(trial)
-    assert population._ends() == (["t1", "t3"], ["t2"])
+        pbt.reported(trial)
+    assert ends(pbt._population, range(4)) == (["t1", "t3"], ["t2"])
+
+
+def ends(population: Population, numbers: Iterable[int]) -> tuple[list[str], list[str]]:
+    """Return the worst and the best, in their order."""
+    worst = [name for name in (f"t{number}" for number in numbers) if population.is_bad(name)]
+    return sorted(worst, key=population.rank), [*population.best()]
+
+
+@given(
+    st.sampled_from([0.05, 0.25, 0.5]),
+    st.lists(
+        st.tuples(st.integers(0, 12), st.sampled_from([0.0, 1.0, 2.0, 3.0, math.inf, None])), max_size=60
+    ),
+)
+def test_the_population_is_that_of_a_plain_sort(
+    quantile: float, moves: list[tuple[int, float | None]]
+) -> None:
+    population, plain = Population(quantile), dict[int, float]()
+    for number, badness in moves:
+        if badness is None:
+            population.leave(f"t{number}")
+            plain.pop(number, None)
+        else:
+            population.put(f"t{number}", badness, 1)
+            plain[number] = badness
+        ordered = sorted(plain, key=lambda each: (plain[each], each))
+        many = min(math.ceil(len(ordered) * quantile), len(ordered) // 2)
+        best = [f"t{each}" for each in ordered[:many] if plain[each] < math.inf]
+        worst = {f"t{each}" for each in ordered[len(ordered) - many :]}
+        assert ({name for name in map("t{}".format, range(13)) if population.is_bad(name)}) == worst
+        assert [*population.best()] == best
+        assert population.has_best is bool(best)
+        assert len(population) == len(plain)
+        for each in plain:
+            assert population.rank(f"t{each}") == 1 + sum(other < plain[each] for other in plain.values())
+
+
+@given(st.lists(st.integers(0, 8), max_size=60))
+def test_turns_go_to_the_earliest_generation(numbers: list[int]) -> None:
+    trials, turns, held = [Trial(Path(f"t{number}"), {}) for number in range(9)], Turns(), dict[str, Trial]()
+    for number in numbers:
+        trial = trials[number]
+        if trial.id not in held:
+            event = {"event": "decision", "do": "pause", "reason": "", "value": 1.0}
+            state_of(trial).fold({**event, "rung": rungs_of(trial)})
+            turns.wait(trial.id, rungs_of(trial))
+            held[trial.id] = trial
+        if len(held) > 4:
+            first = turns.first(held)
+            assert first is min(held.values(), key=lambda each: (rungs_of(each), int(each.id[1:])))
+            del held[first.id]
+
+
+def test_a_trial_that_comes_back_without_a_result_gets_a_turn() -> None:
+    trials, turns = {f"t{number}": Trial(Path(f"t{number}"), {}) for number in range(3)}, Turns()
+    for number in range(2):
+        turns.wait(f"t{number}", 0)
+    assert turns.first({"t1": trials["t1"]}) is trials["t1"]
+    assert turns.first({"t0": trials["t0"], "t2": trials["t2"]}) is trials["t0"]
 
 
 def test_many_generations_take_little_memory() -> None:

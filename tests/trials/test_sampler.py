@@ -173,7 +173,8 @@ def test_without_optuna_the_message_names_the_package(monkeypatch: pytest.Monkey
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(UsageError, match=r"Optuna's samplers need Optuna: pip install 'nbckpt\[optuna\]'"):
         OptunaSampler("tpe")
-    with pytest.raises(UsageError, match="the scheduler 'hyperband' is unknown"):
+    message = r"'hyperband' is unknown: .*Optuna's pruners need Optuna: pip install 'nbckpt\[optuna\]'"
+    with pytest.raises(UsageError, match=message):
         find_scheduler("hyperband", None)
 
 

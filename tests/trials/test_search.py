@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from trials.conftest import forget
 
 import nbckpt
 from nbckpt.errors import UsageError
@@ -147,6 +148,34 @@ def test_a_search_learns_that_a_paused_trial_was_stopped() -> None:
     experiment.stop("t0")
     assert search.calls == ["ended t0 TERMINATED"]
     assert experiment.trials[0].stopped_early
+
+
+class Odd(Search):
+    """Suggests and answers what the test says."""
+
+    def __init__(self, config: Any, reason: Any = "") -> None:
+        self.config = config
+        self.reason = reason
+
+    def suggest(self, trial_id: str) -> Any:
+        return self.config
+
+    def reported(self, trial: Trial) -> Any:
+        return self.reason
+
+
+@pytest.mark.parametrize("config", [5, [1], "n"])
+def test_a_search_that_suggests_no_dict_is_over(config: Any) -> None:
+    experiment = nbckpt.run(train, search=Odd(config), num_samples=2)
+    assert experiment.wait(20)
+    assert experiment.notes == [f"the search is over since suggest returned {config!r}, and not a dict"]
+
+
+def test_a_search_may_give_up_a_trial_by_true() -> None:
+    experiment = nbckpt.run(train, search=Odd({"n": 1}, reason=True), num_samples=1)
+    folder = forget(experiment)
+    (trial,) = Experiment.read(folder).trials
+    assert (trial.status, trial.iteration, trial.damage) == (Status.TERMINATED, 1, "")
 
 
 def test_a_value_that_is_not_a_search_is_refused(store: Path) -> None:

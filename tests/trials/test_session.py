@@ -28,7 +28,7 @@ from nbckpt.trials import CheckpointFolder, FunctionRunner, Status, StatusReport
 from nbckpt.trials.training.session import TrialContext, current
 from nbckpt.trials.training.stager import CheckpointStager
 
-SECONDS = 30
+SECONDS = 60
 
 Start = Callable[..., FunctionRunner]
 

@@ -32,7 +32,7 @@ from nbckpt.trials.model import summary_file
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.view import internals
 
-SECONDS = 20
+SECONDS = 60
 URL = "test://up"
 
 

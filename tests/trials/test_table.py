@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 import re
 from collections import Counter
 from dataclasses import replace
@@ -23,6 +24,7 @@ from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.views.formats import shown_value, tail
 from nbckpt.trials.views.metrics import inferred, metric_columns, varying
 from nbckpt.trials.views.rows import fair_share
+from nbckpt.trials.views.statuses import nothing_to_resume
 from nbckpt.trials.views.table import TrialTable
 
 
@@ -192,8 +194,25 @@ def test_pages_have_all_trials_in_order_and_name_their_range(made: Made) -> None
         (f"trials {numbers} of 7",) for numbers in ("1-3", "4-6", "7-7")
     ]
     best = made.experiment.table(most=3, page=1, sort=True, metric="loss", mode="min").page()
-    assert best.notes == ("trials 1-3 of 7, the best by loss (min) first",)
+    assert best.notes == ("trials 1-3 of 7, the best by loss (min) first", "Best so far: t6, loss -6")
     assert made.experiment.table(most=0, page=1).page().notes == ()
+
+
+@pytest.mark.parametrize("loss", [math.nan, "0.3"])
+def test_a_metric_without_a_number_has_no_best_trial(tmp_path: Path, loss: Any) -> None:
+    made = Made(tmp_path / "e", metric="loss", mode="min")
+    made.trial({"loss": loss, "b": 0})
+    page = made.page()
+    assert not [note for note in page.notes if note.startswith("Best so far")]
+    assert "%ckpt best" not in str(page.hints)
+    with pytest.raises(UsageError, match=r"^'loss' is not a number in any trial: there are b$"):
+        made.experiment.best("loss", "min")
+
+
+def test_a_trial_with_nan_is_behind_one_with_infinity(made: Made) -> None:
+    for loss in (math.nan, math.inf):
+        made.trial({"loss": loss})
+    assert made.experiment.best("loss", "min").id == "t1"
 
 
 def test_a_metric_and_a_mode_may_be_given_to_sort_by(made: Made) -> None:
@@ -311,13 +330,22 @@ def test_without_a_set_end_finished_trials_give_the_estimate(made: Made) -> None
     assert [(row["iteration"], row["eta"]) for row in made.rows()][-1] == ("2/~4", "~3 s")
 
 
+def test_nothing_to_resume_names_what_can_be_done_instead(made: Made) -> None:
+    made.trial({"loss": 1})
+    assert nothing_to_resume("e", made.experiment.trials) == "'e' has nothing to resume"
+    with TrialRecorder(made.trial({"loss": 1}, end=False)) as recorder:
+        recorder.end("stopped", stopped_early=True)
+    assert nothing_to_resume("e", made.experiment.trials).endswith("stopped trial: %ckpt resume e/t1")
+
+
 def test_an_interrupted_trial_is_noted_with_the_resume_command(made: Made) -> None:
     made.trial({"loss": 1}, end=False)
     made.trial({"loss": 1})
     page = made.page()
     assert made.rows()[0]["status"] == "interrupted"
     assert page.headline == "e: 2 trials, 1 interrupted, 1 done"
-    assert page.notes == ("t0 was interrupted. Resume: %ckpt resume e",)
+    again = "t0 saved no checkpoint, and begins again when resumed."
+    assert page.notes == ("t0 was interrupted. Resume: %ckpt resume e", again)
 
 
 def test_an_interrupted_loop_is_noted_with_its_call(made: Made) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import pickle
 import sys
 from pathlib import Path
@@ -73,6 +74,12 @@ def test_the_configuration_is_among_the_hyperparameters(tmp_path: Path) -> None:
     assert session.hparams["opt/kind"].string_value == "sgd"
     assert session.hparams["opt/decay"].string_value == "None"
     assert session.hparams["opt/nesterov"].bool_value is True
+
+
+def test_an_integer_that_no_float_holds_turns_nothing_off(tmp_path: Path) -> None:
+    run(lambda config: {"loss": 1, "big": config["n"]}, tmp_path / "log", {"n": 10**400})
+    assert scalars(tmp_path / "log" / "e" / "t0", "loss") == [(1, 1.0)]
+    assert scalars(tmp_path / "log" / "e" / "t0", "big") == [(1, math.inf)]
 
 
 def test_results_after_a_retry_replace_the_former_ones(tmp_path: Path) -> None:

@@ -202,6 +202,16 @@ def test_a_path_that_save_checkpoint_returns_must_be_inside(tmp_path: Path) -> N
         trainable.save()
 
 
+@pytest.mark.parametrize("given", [5, [1], b"x"])
+def test_save_checkpoint_returns_a_dict_or_a_path(tmp_path: Path, given: Any) -> None:
+    class Odd(Counter):
+        def save_checkpoint(self, checkpoint_dir: str) -> Any:
+            return given
+
+    with Odd(None, tmp_path) as trainable, pytest.raises(UsageError, match="return a dict, a path in the"):
+        trainable.save()
+
+
 def test_a_damaged_checkpoint_is_not_restored(make: Callable[..., Counter]) -> None:
     with make({"form": "folder"}) as trainable:
         trainable.train()

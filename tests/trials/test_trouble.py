@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 
 import nbckpt
-from nbckpt.errors import StoreError
+from nbckpt.errors import Interrupted, StoreError
 from nbckpt.trials import Callback, Experiment, Record, Search, Status, Trial
 from nbckpt.trials.engine.callbacks import Callbacks
 from nbckpt.trials.model.callback import BackgroundCallback
 from nbckpt.trials.model.journal import Journal
 
-SECONDS = 30
+SECONDS = 60
 
 
 def report_once(config: dict[str, Any]) -> None:
@@ -174,6 +174,39 @@ def interrupted_run(train: Any, **options: Any) -> Experiment:
     with pytest.raises(KeyboardInterrupt):
         nbckpt.run(train, space, name="e", executor="inline", **options)
     return nbckpt.trials.Catalog(Path(os.environ["NBCKPT_STORE"], "experiments")).open("e")
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """A run of `e` whose trial reports when the event is set; the next run does not wait long in silence."""
+    monkeypatch.setattr(sys.modules["nbckpt.trials.run"], "_PATIENCE_S", 0.01)
+    go, started = threading.Event(), threading.Event()
+
+    def train(config: dict[str, Any]) -> None:
+        started.set()
+        assert go.wait(SECONDS)
+        nbckpt.report(loss=1)
+
+    experiment = nbckpt.run(train, name="e")
+    assert started.wait(SECONDS)
+    yield go
+    go.set()
+    assert experiment.wait(SECONDS)
+
+
+def test_a_run_says_that_it_waits_for_the_former(
+    held: threading.Event, caplog: pytest.LogCaptureFixture
+) -> None:
+    threading.Timer(0.3, held.set).start()
+    assert nbckpt.run(lambda config: {"loss": 2}, name="e").wait(SECONDS)
+    assert "e: the new run begins after the next result of t0" in caplog.text
+
+
+@interrupts
+def test_an_interrupt_of_that_waiting_is_one_sentence(held: threading.Event) -> None:
+    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(Interrupted, match="interrupted: the new run of e has not begun"):
+        nbckpt.run(lambda config: {"loss": 2}, name="e")
 
 
 @interrupts

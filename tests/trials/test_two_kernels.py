@@ -27,7 +27,7 @@ from nbckpt.trials.model.trial import Trial
 from nbckpt.trials.model.view import internals
 from waiting import until
 
-SECONDS = 30
+SECONDS = 60
 
 
 def in_another_kernel(experiment: Experiment) -> Experiment:

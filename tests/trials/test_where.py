@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,57 +19,32 @@ from nbckpt.mirror import AutoMirror
 from nbckpt.trials.model import annotation
 from nbckpt.trials.model.where import DEEPEST, LONGEST, Several, Where
 
-VALUES = {
-    "lr": 0.05,
-    "n": 3,
-    "loss": 0.5,
-    "name": "réseau",
-    "model/depth": 2,
-    "val/loss": 0.25,
-    "metrics/val loss": 0.125,
-    "status": "done",
-    "tag": Several(("good", "night")),
-    "tags": Several(("good", "night")),
-    "flag": True,
-    "none": None,
+CASES = json.loads((Path(__file__).parent / "where_cases.json").read_text(encoding="utf-8"))
+"""What the panel's parser reads too: tests/front/where.test.mjs."""
+VALUES: dict[str, Any] = {
+    **CASES["values"],
+    **{name: float(number) for name, number in CASES["numbers"].items()},
+    **{name: Several(values) for name, values in CASES["several"].items()},
+    **{name: tuple(values) for name, values in CASES["lists"].items()},
+    **{name: at and datetime.fromisoformat(at).timestamp() for name, at in CASES["moments"].items()},
 }
 
 
-@pytest.mark.parametrize(
-    ("text", "passes"),
-    [
-        ("lr < 0.1 and tag == 'good'", True),
-        ("lr < 0.1 and tag == 'bad'", False),
-        ("0.01 < lr <= 0.05 < loss", True),
-        ("0.06 < lr < 1", False),
-        ("not lr > 1", True),
-        ("lr > 1 or n == 3", True),
-        ("model.depth == 2", True),
-        ("val/loss == 0.25 and val.loss == 0.25 and val['loss'] == 0.25", True),
-        ("metrics['val loss'] == 0.125", True),
-        ("name == 'réseau' and lr == 0.05", True),
-        ("status in ('done', 'failed')", True),
-        ("status not in ['done']", False),
-        ("tag != 'good'", False),
-        ("tag != 'bad'", True),
-        ("'good' in tags", True),
-        ("'bad' not in tags", True),
-        ("tag in ('bad', 'night')", True),
-        ("'rés' in name", True),
-        ("n > -1 and n < +4", True),
-        ("flag and not none", True),
-        ("none == None", True),
-        ("name < 3", False),
-        ("missing < 3", False),
-        ("missing != 3", False),
-        ("missing not in (1, 2)", False),
-        ("missing", False),
-        ("not missing < 3", True),
-        ("  \n lr < 1 ", True),
-    ],
-)
+@pytest.mark.parametrize("text", ["last week", "2026-13-01", "0001-01-01"])
+def test_a_text_that_is_no_date_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match=r"at character 14, .*not a date such as '2026-11-19'"):
+        Where(f"started_at > {text!r}")
+
+
+@pytest.mark.parametrize(("text", "passes"), CASES["cases"])
 def test_a_filter_compares_names_with_constants(text: str, passes: bool) -> None:
     assert Where(text).matches(VALUES) is passes
+
+
+@pytest.mark.parametrize("text", CASES["refused"])
+def test_what_the_panel_refuses_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="cannot read the filter at character"):
+        Where(text)
 
 
 @pytest.mark.parametrize(
@@ -174,6 +151,8 @@ def test_find_trials_searches_all_experiments(session: Session, tmp_path: Path) 
     assert (frame["note"][0], frame["tags"][0], frame["val/loss"][0]) == ("better edges", ("good",), 3)
     assert len(nbckpt.find_trials(tmp_path / "store/experiments", "lr >= 2")) == 2
     assert len(nbckpt.find_trials(tmp_path / "nothing")) == 0
+    with pytest.raises(UsageError, match=r"For a filter write find_trials\(where='lr >= 2'\)"):
+        nbckpt.find_trials("lr >= 2")
     with pytest.raises(UsageError, match="no trial has 'acx'"):
         nbckpt.find_trials(where="acx > 1")
 

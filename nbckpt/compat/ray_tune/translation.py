@@ -20,7 +20,7 @@ from nbckpt.store import local_folder
 from nbckpt.sync import SyncConfig
 from nbckpt.trials.executors import Executor
 from nbckpt.trials.home import experiments_folder, inside_store
-from nbckpt.trials.model.metrics import is_number, lookup
+from nbckpt.trials.model.metrics import as_plain, is_number, lookup
 from nbckpt.trials.model.retention import RetentionPolicy
 from nbckpt.trials.model.space import Domain, Grid, grid_search
 from nbckpt.trials.model.stopping import Stop
@@ -131,7 +131,7 @@ def _function(condition: Any) -> Callable[..., bool]:
 
 def _reached(limits: Mapping[str, float], trial_id: str, result: Mapping[str, Any]) -> bool:
     del trial_id
-    values = {name: lookup(result, name) for name in limits}
+    values = {name: as_plain(lookup(result, name)) for name in limits}  # also scalars of NumPy or torch
     return any(is_number(value) and value >= limits[name] for name, value in values.items())
 
 

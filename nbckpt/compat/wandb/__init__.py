@@ -8,7 +8,7 @@ from typing import Any
 
 from nbckpt.compat.wandb.arguments import MEANINGS, NAMES, NOTHING_TO_DO, REFUSED
 from nbckpt.compat.wandb.data import Html, Image, Table
-from nbckpt.compat.wandb.runs import Run, Values
+from nbckpt.compat.wandb.runs import Run, Values, values_of
 from nbckpt.errors import UsageError
 from nbckpt.suggestion import suggestion
 from nbckpt.trials.track import track
@@ -49,14 +49,13 @@ def init(project: str | None = None, *, config: Any = None, **arguments: Any) ->
         UsageError: An argument does not exist or is refused. The message says what to use instead.
         NotFoundError: *resume* is `must`, and no trial can be continued. Nothing was made.
     """
-    given = _checked(arguments)
+    given, values = _checked(arguments), {} if config is None else values_of(config)
     former = _runs[-1] if _runs and _runs[-1].trial is not None and _runs[-1].trial.is_open else None
     if former is not None and given.get("reinit") == "return_previous":
         return former
     if former is not None and given.get("reinit") != "create_new":
         former.finish()
     name = _ALLOWED.sub("-", project or "uncategorized").lstrip(".-") or "uncategorized"
-    values = dict(config if isinstance(config, Mapping) else vars(config)) if config is not None else {}
     values = {key: given[key] for key in _IN_CONFIG if given.get(key) is not None} | values
     resume = "must" if given.get("resume") == "must" else given.get("resume") not in {None, False, "never"}
     if given.get("mode") == "disabled":

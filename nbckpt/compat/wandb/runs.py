@@ -14,6 +14,19 @@ from nbckpt.errors import NotFoundError, TrialError, UsageError
 from nbckpt.trials.engine.open_trial import OpenTrial
 
 
+def values_of(given: Any) -> dict[str, Any]:
+    """Return the values of a configuration: a dict, or an object with attributes.
+
+    Raises:
+        UsageError: It is neither; W&B reads a text as the path of a file in YAML.
+    """
+    if isinstance(given, Mapping):
+        return dict(given)
+    if hasattr(given, "__dict__"):
+        return dict(vars(given))
+    raise UsageError(f"config={given!r} is not a dict: read the file first, and give its values")
+
+
 class Values(MutableMapping[str, Any]):
     """Values by name, as items and as attributes: `config.lr` is `config["lr"]`."""
 
@@ -48,11 +61,15 @@ class Values(MutableMapping[str, Any]):
         self[name] = value
 
     def update(self, *given: Any, allow_val_change: bool = False, **values: Any) -> None:
-        """Set several values: those of a dict or of an object with attributes, such as argparse's."""
+        """Set several values: those of a dict or of an object with attributes, such as argparse's.
+
+        Raises:
+            UsageError: It is neither.
+        """
         del allow_val_change
         new = dict(values)
         for each in given:
-            new = dict(each if isinstance(each, Mapping) else vars(each)) | new
+            new = values_of(each) | new
         vars(self)["_values"].update(new)
         vars(self)["_changed"](new)
 

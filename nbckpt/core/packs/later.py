@@ -10,7 +10,8 @@ from collections.abc import Callable
 from nbckpt.core.packs.content import Stored
 from nbckpt.core.packs.known import Known
 
-_MOST_COPIED = 64 << 20
+MOST_COPIED = 64 << 20
+"""The most bytes of copies, if nothing else is said."""
 _MOST_KEPT = 8 << 20
 
 
@@ -43,7 +44,7 @@ class Later:
 
     def __init__(self, room: int | None = None, kept: KeptMemory | None = None) -> None:
         self._works: list[tuple[Callable[[], None], bool]] = []
-        self._room = _MOST_COPIED if room is None else room
+        self._room = MOST_COPIED if room is None else room
         self._kept = kept or KeptMemory()
         self._memory: bytearray | None = None
         self._used = 0
@@ -55,6 +56,8 @@ class Later:
         """
         if known.has_all(stored.digests):
             return []
+        if not self._room:
+            return None
         places = [at * blob for at, name in enumerate(stored.digests) if not known.find(name)]
         if len(places) * blob > self._room:
             return None

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from nbckpt.core.algorithms import Algorithms
 from nbckpt.core.packs.content import Stored
 from nbckpt.core.packs.format import RAW, Piece
 from nbckpt.core.packs.pools import others_run
+from nbckpt.store import Buffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +34,16 @@ class Lent:
     """The memory lent to one packer.
 
     Args:
-        algorithms: The algorithms that hash.
+        digest: Returns the digest of a blob.
         touched: Returns the positions of those blobs of a range that may have changed during the save.
 
     Attributes:
         has_lost: Whether a pack was not put, because memory in it had changed.
     """
 
-    def __init__(self, algorithms: Algorithms, touched: Callable[[Stored], Iterable[int]]) -> None:
+    def __init__(self, digest: Callable[[Buffer], bytes], touched: Callable[[Stored], Iterable[int]]) -> None:
         self.has_lost = False
-        self._digest = algorithms.digest
+        self._digest = digest
         self._touched = touched
         self._ranges: list[_Range] = []
         self._lost: list[Piece] = []

@@ -11,7 +11,7 @@ import io
 import pickle
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import EnumMeta
 from functools import partial
 from types import FunctionType, MemberDescriptorType
@@ -75,10 +75,18 @@ class Classes:
     def __init__(self, origin: Origin = "live", namespace: Mapping[str, Any] | None = None) -> None:
         self._origin = origin
         self._tracker = class_tracker()
-        values = (namespace or {}).values()
-        self._bound = {self._tracker.numbers.get(kind): kind for kind in values if isinstance(kind, type)}
+        self._bound: dict[str | None, type] = {}
+        for kind in (namespace or {}).values():
+            if issubclass(type(kind), type):
+                with suppress(Exception):  # a class that cannot be hashed has no number
+                    self._bound[self._tracker.numbers.get(kind)] = kind
         self._made: dict[str, type] = {}
         self._whole: set[type] = set()
+
+    def take(self, live: Mapping[str, type]) -> None:
+        """Use these live classes, by the numbers of the saved ones."""
+        self._made |= live
+        self._whole |= {*live.values()}
 
     def load(self, record: Buffer, buffers: Sequence[memoryview]) -> Any:
         """Unpickle a record. This runs code that the record names."""

@@ -6,6 +6,7 @@ import dis
 import types
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from nbckpt.core.definitions import contents_of
@@ -61,7 +62,15 @@ def path_to(name: str, value: Any, part: object) -> str:
 
 
 def _children(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the parts of a value that pickling would visit, each with its path in Python."""
+    """Yield the parts of a value that pickling would visit, each with its path in Python.
+
+    There are fewer if the value's own code fails: it says that it is a dict, for example, and is not one.
+    """
+    with suppress(Exception):
+        yield from _parts(value)
+
+
+def _parts(value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict):
         yield from ((f"[{key!r}]", item) for key, item in list(value.items()))
     elif isinstance(value, (list, tuple)):

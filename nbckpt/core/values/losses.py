@@ -6,9 +6,19 @@ import enum
 import types
 from typing import Any
 
-MESSAGE = (
-    "a restored {name} will not have {lost} as it is now, because of the way {name} defines its pickling"
-)
+
+class Omission(str):  # noqa: SLOT000  it holds what a text holds
+    """A loss, as text: what an instance's own pickling omits. Its changes do not show in the pickle."""
+
+    @classmethod
+    def of(cls, kind: type, lost: list[str]) -> Omission:
+        """Return the loss of these attributes."""
+        name = kind.__qualname__
+        return cls(
+            f"a restored {name} will not have {', '.join(lost)} as it is now, because of the way {name} "
+            "defines its pickling"
+        )
+
 
 _FILLERS = ("__setstate__", "__array_finalize__")
 

@@ -7,7 +7,6 @@ pickled again, together.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -193,14 +192,15 @@ def _by_size(
 
 def rough_size(value: Any) -> int:
     """Return the size that a value itself reports cheaply, or 0."""
-    if type(value) in _SMALL:
-        return 0
-    with suppress(Exception):
+    try:
+        if type(value) in _SMALL:
+            return 0
         return int(value.nbytes if hasattr(value, "nbytes") else value.memory_usage().sum())
-    return 0
+    except Exception:  # noqa: BLE001  a value's own code may raise anything, also while its class is hashed
+        return 0
 
 
 def _draw(values: Mapping[str, Any], pictures: dict[str, Stored], packer: Packer) -> None:
     for name, value in values.items():
-        if type(value) not in _SMALL and (picture := picture_of(value)):
+        if picture := picture_of(value):
             pictures[name] = packer.add(picture)

@@ -126,8 +126,7 @@ class Pickler(ByValuePickler):
         self._by_kind[type(instance)] = _as_usual
         reduced = instance.__reduce_ex__(5)
         if lost := losses.left_out(instance, reduced):
-            name = type(instance).__qualname__
-            self.notes.append((instance, losses.MESSAGE.format(name=name, lost=", ".join(lost))))
+            self.notes.append((instance, losses.Omission.of(type(instance), lost)))
         return reduced
 
     def _exception(self, error: BaseException) -> Any:

@@ -80,7 +80,7 @@ def text_of(value: Any) -> str:
 def picture_of(value: Any) -> bytes | None:
     """Return a small PNG of a matplotlib figure, or None for anything else."""
     figures = modules.get("matplotlib.figure")
-    if figures is None or not isinstance(value, figures.Figure):
+    if figures is None or not issubclass(type(value), figures.Figure):
         return None
     try:
         return draw(value, _PICTURE / max(*value.get_size_inches(), 0.1))

@@ -24,6 +24,7 @@ from nbckpt.core.reducers import byte_range, is_made
 from nbckpt.core.spans import Overlaps, Span, merged
 from nbckpt.core.values.codec import Pickled, dump, paused_gc
 from nbckpt.core.values.diagnose import global_names, path_to
+from nbckpt.core.values.losses import Omission
 from nbckpt.core.values.members import Member, Taker, pickle_each, why_changing
 from nbckpt.core.values.preview import describe, type_name
 
@@ -61,7 +62,11 @@ class Print:
 
 @dataclass
 class Captured:
-    """The result of `capture`. Call `values` and `groups` after the packer has finished."""
+    """The result of `capture`. Call `values` and `groups` after the packer has finished.
+
+    Attributes:
+        omitting: The variables whose pickles omit attributes, so that a change of these does not show.
+    """
 
     order: list[str]
     drafts: list[_Draft] = field(default_factory=list)
@@ -71,6 +76,7 @@ class Captured:
     pictures: dict[str, Stored] = field(default_factory=dict)
     memory: dict[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     constant: set[str] = field(default_factory=set)
+    omitting: set[str] = field(default_factory=set)
     met: set[str] = field(default_factory=set)
 
     @property
@@ -167,7 +173,7 @@ def capture(
             _look_at(members, terse, captured)
         absent = (*left, *(skipped.name for skipped in captured.skipped))
         # A missing module is not a loss, because the cell that imports it still exists.
-        missing = {name for name in absent if not isinstance(namespace.get(name), ModuleType)}
+        missing = {name for name in absent if not issubclass(type(namespace.get(name)), ModuleType)}
         _warn(members, missing, captured)
         for member in members:
             large = {(span.address, span.size) for span in member.pickled.reached if span.size >= LEAST}
@@ -330,6 +336,8 @@ def _warn(members: list[Member], missing: set[str], captured: Captured) -> None:
         name = member.names[0]
         notes = [f"{path_to(name, member.value, part)}: {lost}" for part, lost in member.pickled.notes]
         captured.warnings += dict.fromkeys(notes)
+        if any(isinstance(lost, Omission) for _, lost in member.pickled.notes):
+            captured.omitting.update(member.names)
         codes = [function.__code__ for function in member.pickled.functions] if missing else []
         needed = sorted({global_name for code in codes for global_name in global_names(code)} & missing)
         if needed:

@@ -23,6 +23,8 @@ from nbckpt.notebook.panels.trials import TrialsTab
 TABS = ("checkpoints", "trials", "sync")
 
 _PERIOD_S = 0.25
+_AGAIN = "Run this cell again to show the controls."
+_DEAD = "jupyter-widgets-disconnected"
 # In ipywidgets' default style, labels of tabs in the background are too faint to read.
 _STYLE = (
     # The region around a wide table scrolls, since the keyboard can focus the region.
@@ -30,9 +32,11 @@ _STYLE = (
     # Text beside a wide table wraps at the region's width, not at the table's.
     ".nbckpt-region { container-type: inline-size; }"
     ".nbckpt-region .nbckpt > :is(p, ul) { max-width: 100cqw; box-sizing: border-box; }"
-    ".nbckpt-panel .widget-tab .lm-TabBar .lm-TabBar-tab { color: var(--jp-ui-font-color1); }</style>"
+    ".nbckpt-panel .widget-tab .lm-TabBar .lm-TabBar-tab { color: var(--jp-ui-font-color1); }"
+    # When the kernel is gone, JupyterLab puts a broken link before each widget: one line stands for all.
+    f".nbckpt-panel.{_DEAD}::before {{ content: '{_AGAIN}'; padding: 0; font: inherit; color: inherit; }}"
+    f".nbckpt-panel.{_DEAD} > * {{ display: none !important; }}</style>"
 )
-_AGAIN = "Run this cell again to show the controls."
 _TRIES = 20
 """How often an update that fails is tried when nothing changes any longer: the last one must be seen."""
 _SHARE = 4
@@ -137,8 +141,8 @@ class Panel:
         auto = self._controller.session().auto
         if auto.began == self.follow:  # otherwise another panel is registered
             auto.began = lambda: None
-        if self._ticker is not None and self._ticker is not threading.current_thread():
-            self._ticker.join()
+        if (ticker := self._ticker) is not None and ticker is not threading.current_thread():
+            ticker.join()
         self._controller.static_copy.flush()
         close(self.widget)
 

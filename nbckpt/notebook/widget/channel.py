@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Protocol
 from nbckpt.core.packs.pools import starts
 from nbckpt.errors import NbckptError
 from nbckpt.notebook.widget.messages import Follow, Ping, Question, message_of
+from nbckpt.notebook.widget.views import Views
 from nbckpt.notebook.widget.wires import Commands, Message, plain
 
 BUFFERS = "buffers"
@@ -23,8 +24,6 @@ PERIOD_S = 0.25
 
 _SHARE = 4
 """After a look at the changes, wait at least this many times as long as the look took."""
-_HEARD_S = 30.0
-"""How long changes are pushed after the last message of the browser, which sends one every 10 seconds."""
 _MOST_AT_ONCE = 8
 
 
@@ -52,6 +51,9 @@ class Wire(Protocol):
     def token(self) -> object:
         """Return a value that differs once the pane may show something else. It lists no store."""
 
+    def is_alive(self) -> bool:
+        """Tell whether the pane changes by itself now."""
+
     def detail(self, of: str, ids: Sequence[str], options: Mapping[str, Any]) -> Message:
         """Return details of some rows.
 
@@ -74,11 +76,25 @@ class Selective(Wire, Protocol):
         """Show another experiment or metric from now on."""
 
 
+class Copy(Protocol):
+    """A copy of the pane in sight, for when the kernel is gone. Any thread may use it."""
+
+    def is_alive(self) -> bool:
+        """Tell whether it is renewed by itself now, also if no browser looks."""
+
+    def tick(self, *, is_last: bool) -> None:
+        """Renew it; seldom, unless this is the last call for now. An error must not leave this call."""
+
+    def renew(self) -> None:
+        """Renew it at once, if it would differ."""
+
+
 class Channel:
     """The kernel's end of the panel. Any thread may use it.
 
     A thread pushes changes while a browser looks: one message in a quarter of a second at most. Where no
-    thread can start, as in a browser, changes go out with the answers.
+    thread can start, as in a browser, changes go out with the answers. Several views of the panel may be
+    open, each with its own pane in sight. All of them hear all messages.
 
     Args:
         commands: Runs commands.
@@ -87,6 +103,10 @@ class Channel:
         is_running: Tells whether a cell runs in any thread.
         after: Called after each deed.
         clock: Returns seconds.
+        copy: The static copy, which the same thread renews.
+
+    Attributes:
+        front: The pane that came into sight last; empty if none did.
     """
 
     def __init__(
@@ -97,18 +117,21 @@ class Channel:
         is_running: Callable[[], bool] = lambda: False,
         after: Callable[[], object] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
+        copy: Copy | None = None,
     ) -> None:
+        self._copy = copy
         self._commands, self._send_it, self._wires = commands, send, wires
         self._is_running, self._after, self._clock = is_running, after, clock
         self._closed = threading.Event()
         self._lock = threading.RLock()
         self._ticker: threading.Thread | None = None
         self._changes: Iterator[Message] = iter(())
-        self._heard_at = float("-inf")
+        self._views = Views(clock)
+        self._whole: set[str] = set()
         self._said = ""
         self._tabs: Message = {}
         self._is_renewed = True
-        self.pane: str | None = None
+        self.front = ""
         # The context of the cell: without it, some kernels refuse messages of a thread.
         self._context = copy_context()
 
@@ -116,7 +139,8 @@ class Channel:
         """Answer one message of the browser. What cannot be read is refused."""
         del buffers
         message = message_of(content)
-        self._heard_at = self._clock()
+        if isinstance(message, (Ping, Follow)):
+            self._views.hear(message.view, message.pane)
         if isinstance(message, Ping):
             self.send({"kind": "pong", "n": message.n, "time": time.time(), "busy": self._is_running()})
         elif isinstance(message, Follow):
@@ -146,7 +170,7 @@ class Channel:
 
     def push(self) -> None:
         """Push changes from now on, while a browser looks. This call waits for nothing."""
-        if not self.is_watched() or self._closed.is_set():
+        if self._closed.is_set() or not self._is_needed():
             return
         with self._lock:
             if self._ticker is not None:
@@ -176,8 +200,9 @@ class Channel:
             return message is not None
 
     def _in_sight(self) -> Iterator[Wire]:
-        """Yield the pane in front, and those whose state stands on their tab."""
-        names = dict.fromkeys((self.pane, *ON_TABS)) if self.pane is not None else ()
+        """Yield the panes in sight, and those whose state stands on their tab."""
+        panes = self._views.panes()
+        names = dict.fromkeys((*panes, *ON_TABS)) if panes else ()
         yield from (self._wires[name] for name in names if name in self._wires)
 
     def _on_tabs(self) -> Iterator[Message]:
@@ -196,21 +221,36 @@ class Channel:
             ticker.join()
 
     def _follow(self, message: Follow) -> None:
-        """Send the pane that is in sight in full."""
+        """Send the pane that came into sight: all of it to a fresh view, otherwise what changed."""
+        pane = message.pane or ""
+        wire = self._wires.get(pane)
+        if wire is None:
+            return
         with self._lock:
-            self.pane, self._changes, self._said = message.pane, iter(()), ""
-            self._tabs, self._is_renewed = {}, True
-            wire = self._wires.get(message.pane or "")
-            if wire is None:
-                return
+            rest, self._changes = self._changes, iter(())
+            self._send_each(lambda: rest)
+            self.front, self._is_renewed = pane, True
             if (choose := getattr(wire, "choose", None)) is not None:
                 choose(message.experiment, message.metric)
-            try:
-                for part in wire.full():
-                    self.send(part)
-            except Exception as error:  # noqa: BLE001  the message line shows it
-                if (trouble := self._trouble(error)) is not None:
-                    self.send(trouble)
+            if message.is_fresh or pane not in self._whole:
+                self._tabs, self._said = {}, ""
+                self._whole.discard(pane)
+                if self._send_each(wire.full):
+                    self._whole.add(pane)
+            else:
+                wire.renew()
+                self._send_each(wire.changes)
+
+    def _send_each(self, look: Callable[[], Iterable[Message]]) -> bool:
+        """Send what a look finds; tell whether it succeeded. The message line shows an error."""
+        try:
+            for message in look():
+                self.send(message)
+        except Exception as error:  # noqa: BLE001  the message line shows it
+            if (trouble := self._trouble(error)) is not None:
+                self.send(trouble)
+            return False
+        return True
 
     def _reply(self, question: Question) -> None:
         """Answer a question; a slow one in a thread, if this thread hears the next messages meanwhile.
@@ -253,11 +293,13 @@ class Channel:
         if not question.options.get("dry"):
             self.renew()
             self._after()
+            if self._copy is not None:
+                self._copy.renew()
         return answer
 
     def _wire_for(self, question: Question) -> Wire | None:
         """Return the wire that answers: the one in front, if several could."""
-        front = [question.pane, self.pane or "", *self._wires]
+        front = [question.pane, self.front, *self._wires]
         wires = [self._wires[name] for name in front if name in self._wires]
         names = "VERBS" if question.is_act else "OF"
         return next((wire for wire in wires if question.verb in getattr(wire, names)), None)
@@ -271,15 +313,23 @@ class Channel:
         return {"kind": "said", "text": said, "tone": "error", "undo": False}
 
     def is_watched(self) -> bool:
-        """Tell whether a browser shows a pane, and was heard of in the last half minute."""
-        return self.pane is not None and self._clock() - self._heard_at < _HEARD_S
+        """Tell whether a view shows a pane, and was heard of in the last half minute."""
+        return bool(self._views.panes())
+
+    def _is_needed(self) -> bool:
+        """Tell whether there is anything to push or to copy by itself."""
+        return self.is_watched() or (self._copy is not None and self._copy.is_alive())
 
     def _tick(self) -> None:
-        took = 0.0
+        took, is_last = 0.0, False
         try:
-            while self.is_watched() and not self._closed.wait(max(PERIOD_S, _SHARE * took)):
+            while not (is_last or self._closed.wait(max(PERIOD_S, _SHARE * took))):
                 began = self._clock()
-                self.step()
+                is_last = not self._is_needed()
+                if self.is_watched():
+                    self.step()
+                if self._copy is not None:
+                    self._copy.tick(is_last=is_last)
                 took = self._clock() - began
         finally:
             with self._lock:

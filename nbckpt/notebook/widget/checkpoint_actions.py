@@ -18,11 +18,12 @@ from nbckpt.notebook.widget.wires import (
     cut,
     listed,
     names_of,
+    plain_html,
     refs_of,
     said,
     text_of,
 )
-from nbckpt.render import Result, count, html_of, size
+from nbckpt.render import Result, count, size
 from nbckpt.sync.progress import Progress
 
 Options = Mapping[str, Any]
@@ -51,7 +52,7 @@ def save(commands: Commands, ids: Ids, options: Options, show: Show) -> Message:
     text = f"Saved {result.saved.ref}: {count(number, 'variable')}, {size(result.saved.size)}."
     skipped = [f"{skip.name} ({skip.reason})" for skip in manifest.skipped]
     text += f" Not saved: {listed(skipped)}." if skipped else ""
-    return answer(text, html=html_of(result) if result.warns else "", ref=manifest.id)
+    return answer(text, html=plain_html(result) if result.warns else "", ref=manifest.id)
 
 
 def restore(commands: Commands, ids: Ids, options: Options, show: Show) -> Message:
@@ -69,7 +70,7 @@ def restore(commands: Commands, ids: Ids, options: Options, show: Show) -> Messa
         ) from None
     if isinstance(result, TrialRestored):
         if not (result.changes or result.failed or result.rest):
-            return answer(f"{result.ref} is a folder of files: {result.path}", html=html_of(result))
+            return answer(f"{result.ref} is a folder of files: {result.path}", html=plain_html(result))
         return _restored(result, [*result.changes], result.ref, len(result.failed))
     assert isinstance(result, RestoreResult)
     restored = result.restored
@@ -81,7 +82,7 @@ def _restored(result: Result, names: Sequence[str], label: str, failed: int) -> 
     """Return the answer to a restore."""
     text = f"Restored {listed(names) or 'nothing'} from {label}."
     text += f" {count(failed, 'variable')} could not be restored." if failed else ""
-    return answer(text, undo=True, html=html_of(result) if result.warns else "")
+    return answer(text, undo=True, html=plain_html(result) if result.warns else "")
 
 
 def _foreseen(commands: Commands, ref: str, names: Sequence[str]) -> Message:

@@ -14,8 +14,8 @@ from nbckpt.core.environment import NAMES, packages
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.values.preview import describe
 from nbckpt.errors import UsageError
-from nbckpt.notebook.widget.wires import Commands, Message, cut, refs_of
-from nbckpt.render import count, html_of
+from nbckpt.notebook.widget.wires import Commands, Message, cut, plain_html, refs_of
+from nbckpt.render import count
 from nbckpt.states.snapshot import PREFIX, is_state
 
 _MOST_VALUES = 2000
@@ -36,7 +36,7 @@ def checkpoint(commands: Commands, ids: Sequence[object], options: Mapping[str, 
         return {"html": "", "data": _now(commands, ref)}
     shown = commands.run("show", ref)
     if not isinstance(shown, Shown):
-        return {"html": html_of(shown), "data": {"ref": ref}}
+        return {"html": plain_html(shown), "data": {"ref": ref}}
     row, manifest = shown.row, shown.row.manifest
     head = {"ref": ref, "label": row.label, "trouble": cut(row.trouble), "trusted": row.trusted}
     if manifest is None:

@@ -26,13 +26,14 @@ from nbckpt.notebook.widget.wires import (
     answer,
     cut,
     listed,
+    plain_notes,
     refs_of,
     said,
     text_of,
 )
-from nbckpt.render import count
+from nbckpt.render import Page, count
 from nbckpt.states.snapshot import is_state
-from nbckpt.timeline.auto import FailedCell
+from nbckpt.timeline.cells import FailedCell
 from nbckpt.timeline.points import Point
 
 _MOST_NAMES = 200
@@ -106,10 +107,11 @@ class HistoryWire(StoreWire):
             self.renew()
 
     def _token(self, session: Session) -> object:
-        points = session.points
-        state = (points.limits is None, points.missed, points.failed_cells()) if points is not None else ()
-        times = folder_times(session.tracker.store.url, "points")
-        return _here(session), state, self._commands.is_busy(), *times
+        return _kept(session), self._commands.is_busy()
+
+    def token(self) -> object:
+        """See the base class. The copy does not show the running cell."""
+        return _kept(self._commands.session())
 
     def _number(self, session: Session) -> str:
         history = history_of(session)
@@ -156,7 +158,8 @@ class HistoryWire(StoreWire):
         self._note(history, former, [entry for entry in entries if entry.kind == "points"])
         own = [facts for facts in self._read.values() if facts["notebook"] == notebook]
         wanted = {here, *(facts["parent"] for facts in own), *(facts["ref"] for facts in own)}
-        self._note(history, former, [entry for entry in entries if entry.id in wanted - self._read.keys()])
+        unread = wanted - self._read.keys()
+        self._note(history, former, [entry for entry in entries if entry.id in unread])
         rows = [self._row(facts, names) for ref, facts in self._read.items() if ref in wanted]
         return sorted(rows, key=lambda row: str(row["saved_at"]), reverse=True)
 
@@ -198,7 +201,7 @@ class HistoryWire(StoreWire):
         result = self._commands.run("checkout", ref)
         made = [entry.id for entry in history.entries("points") if entry.id not in known]
         self._came_from = made[0] if made else here  # the present state was kept first, if it was new
-        return said(result, undo=True) | {"text": _arrived(label, result.page().notes)}
+        return said(result, undo=True) | {"text": _arrived(label, result.page())}
 
     def _undo(self, ids: Sequence[object], options: Mapping[str, Any]) -> Message:
         """Go back to the state before, or to the one from which the last way came."""
@@ -283,9 +286,8 @@ def _failed(cells: Sequence[FailedCell]) -> list[Message]:
     ]
 
 
-def _arrived(label: str, notes: Sequence[str]) -> str:
-    kept = " ".join(note for note in notes if "%ckpt" not in note)
-    return f"At {label}. {kept}".strip()
+def _arrived(label: str, page: Page) -> str:
+    return " ".join([f"At {label}.", *plain_notes(page)])
 
 
 def _told(would: Mapping[str, Any]) -> str:
@@ -299,6 +301,13 @@ def _told(would: Mapping[str, Any]) -> str:
     said_all = " ".join(filter(None, parts)) or "All variables are equal already."
     stay = f" {count(len(would['same']), 'variable stays', 'variables stay')}." if would["same"] else ""
     return f"{said_all}{stay} Your present state is kept first, and cells in the notebook stay as they are."
+
+
+def _kept(session: Session) -> object:
+    """Return a value that differs once there may be other states."""
+    points = session.points
+    state = (points.limits is None, points.missed, points.failed_cells()) if points is not None else ()
+    return _here(session), state, *folder_times(session.tracker.store.url, "points")
 
 
 def _here(session: Session) -> str:

@@ -16,24 +16,36 @@ _LARGEST = 1 << 53
 
 @dataclass(frozen=True)
 class Ping:
-    """The browser asks whether the kernel answers."""
+    """The browser asks whether the kernel answers.
+
+    Attributes:
+        n: The number that the answer repeats.
+        view: Which of the views of the panel asks: a notebook may be open in two pages.
+        pane: The pane that is in sight in this view; None if the panel is hidden there.
+    """
 
     n: int
+    view: str = ""
+    pane: str | None = None
 
 
 @dataclass(frozen=True)
 class Follow:
-    """What is in sight: a pane, or None if the panel is hidden.
+    """What is in sight in a view: a pane, or None if the panel is hidden.
 
     Attributes:
         pane: The pane.
         experiment: The experiment of the trials; empty for the one that matters most.
         metric: The metric; empty for the one that matters most.
+        view: The view.
+        is_fresh: Whether the view has nothing of this pane yet.
     """
 
     pane: str | None
     experiment: str = ""
     metric: str = ""
+    view: str = ""
+    is_fresh: bool = True
 
 
 @dataclass(frozen=True)
@@ -62,13 +74,14 @@ def message_of(content: object) -> Ping | Follow | Question | None:
     if not isinstance(content, dict):
         return None
     match content:
-        case {"kind": "ping", "n": n} if _is_number(n):
-            return Ping(n)
-        case {"kind": "follow", "pane": None}:
-            return Follow(None)
+        case {"kind": "ping", "n": n}:
+            view, pane = content.get("view") or "", content.get("pane")
+            return Ping(n, view, pane) if _is_number(n) and _are_names([view, pane or ""], 2) else None
         case {"kind": "follow", "pane": pane}:
-            names = pane, content.get("experiment") or "", content.get("metric") or ""
-            return Follow(*names) if all(map(_is_name, names)) else None
+            experiment, metric, view = (content.get(name) or "" for name in ("experiment", "metric", "view"))
+            are_names = _are_names([pane or "", experiment, metric, view], 4)
+            is_fresh = content.get("fresh") is not False
+            return Follow(pane, experiment, metric, view, is_fresh) if are_names else None
         case {"kind": "detail", "n": n, "of": verb}:
             return _question(content, n, verb, is_act=False)
         case {"kind": "act", "n": n, "verb": verb}:

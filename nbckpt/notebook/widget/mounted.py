@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
-from hashlib import sha256
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import anywidget
 import traitlets
 
 from nbckpt._private_apis import free_comm
-from nbckpt.notebook.widget.parts import FRONT, LOADER, front_parts
+from nbckpt.notebook.widget.parts import front_parts, loader, version
 
 Heard = Callable[[Any, Sequence[memoryview]], object]
-
-
-@cache
-def _digests() -> Mapping[str, str]:
-    return {name: sha256(data).hexdigest()[:8] for name, data in front_parts().items()}
 
 
 class Mounted(anywidget.AnyWidget):  # see docs/decisions/0100
@@ -32,9 +25,10 @@ class Mounted(anywidget.AnyWidget):  # see docs/decisions/0100
         choices: The first values of the synced choices.
     """
 
-    _esm = (FRONT / LOADER).read_text(encoding="utf-8")
+    _esm = loader()
+    layout = traitlets.Any()  # none: it would be a widget of its own, of 1 kB, and this one is not displayed
     place = traitlets.Unicode().tag(sync=True)
-    parts = traitlets.Dict().tag(sync=True)
+    version = traitlets.Unicode().tag(sync=True)
     form = traitlets.Unicode("panel").tag(sync=True)
     pane = traitlets.Unicode().tag(sync=True)
     sort = traitlets.Dict().tag(sync=True)
@@ -43,9 +37,13 @@ class Mounted(anywidget.AnyWidget):  # see docs/decisions/0100
 
     def __init__(self, hear: Heard, place: str, **choices: Any) -> None:
         self._hear = hear
-        super().__init__(place=place, parts=dict(_digests()), **choices)
+        super().__init__(place=place, version=version(), **choices)
         self.on_msg(self._heard)
         free_comm(self.comm)
+
+    def choices(self) -> dict[str, Any]:
+        """Return what was chosen in the browser: sort, filters, columns, pictures."""
+        return {name: getattr(self, name) for name in ("sort", "filter", "chosen")}
 
     def _heard(self, _: object, content: Any, buffers: Sequence[memoryview]) -> None:
         name = content.get("name") if isinstance(content, dict) and content.get("kind") == "part" else None
@@ -57,9 +55,3 @@ class Mounted(anywidget.AnyWidget):  # see docs/decisions/0100
     def _send(self, *message: Any, **more: Any) -> None:
         super()._send(*message, **more)
         free_comm(self.comm)
-
-    def close(self) -> None:
-        """Close the panel in the browser, where its static copy is shown again."""
-        if self.comm is not None:
-            self.layout.close()
-        super().close()

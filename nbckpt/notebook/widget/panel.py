@@ -1,37 +1,24 @@
-"""WidgetPanel: the panel as one widget, and its static copy, which lasts when the kernel is gone."""
+"""WidgetPanel: the panel as one widget, below a static copy of it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from nbckpt.commands import Session
-from nbckpt.errors import NbckptError, UsageError
+from nbckpt.errors import UsageError
 from nbckpt.notebook.runner import CommandRunner
-from nbckpt.notebook.static_copy import StaticOutput
 from nbckpt.notebook.widget.channel import Channel, Wire
 from nbckpt.notebook.widget.checkpoints import CheckpointsWire
-from nbckpt.notebook.widget.experiments import best_of
 from nbckpt.notebook.widget.history import HistoryWire
 from nbckpt.notebook.widget.mounted import Mounted
+from nbckpt.notebook.widget.pane_copy import PaneCopy
 from nbckpt.notebook.widget.place import Place
 from nbckpt.notebook.widget.sync import SyncWire
 from nbckpt.notebook.widget.trials import TrialsWire
 from nbckpt.notebook.widget.wires import Commands, Message
-from nbckpt.render import Page, Result
-from nbckpt.store import is_far
-from nbckpt.trials.views.table import TrialTable
 
 PANES = ("checkpoints", "trials", "history", "sync")
-
-_COPIED: Mapping[str, Sequence[str]] = {
-    "trials": ("trials", "-n", "10"),
-    "checkpoints": ("ls", "-n", "10"),
-    "history": ("history", "-n", "10"),
-    "sync": ("sync", "--status"),
-}
-"""The command whose result is the static copy of a pane."""
 
 
 class WidgetPanel:
@@ -42,6 +29,7 @@ class WidgetPanel:
         is_busy: Tells whether a cell runs in another thread than the caller.
         tab: The pane in front; empty for trials if there are some, else checkpoints.
         is_running: Tells whether a cell runs in any thread.
+        former: The panel before. If it shows the same store, its choices are taken over.
 
     Raises:
         UsageError: There is no such pane.
@@ -53,6 +41,7 @@ class WidgetPanel:
         is_busy: Callable[[], bool],
         tab: str = "",
         is_running: Callable[[], bool] = lambda: False,
+        former: WidgetPanel | None = None,
     ) -> None:
         if tab and tab not in PANES:
             raise UsageError(f"there is no tab {tab!r}: there are {', '.join(PANES)}")
@@ -60,26 +49,29 @@ class WidgetPanel:
         self._wires = wires_of(self._runner, self._chosen)
         self._tab = tab or ("trials" if self._wires["trials"].tab() else "checkpoints")
         self._place = Place()
-        self.widget = Mounted(self._heard, self._place.name, pane=self._tab)
-        self.channel = Channel(self._runner, self._send, self._wires, is_running, self._copy)
-        self._static = StaticOutput(self._place.copied)
-        self._copied: object = None
+        choices = former.widget.choices() if former and former.store_url() == self.store_url() else {}
+        self.widget: Mounted = Mounted(self._heard, self._place.name, pane=self._tab, **choices)
+        self._copy = PaneCopy(self._runner, self._wires, self._front, self._place.copied)
+        self.channel = Channel(self._runner, self._send, self._wires, is_running, copy=self._copy)
+
+    def store_url(self) -> str:
+        """Return the URL of the store that the panel shows."""
+        return self._runner.session().tracker.store.url
 
     def show(self) -> None:
         """Show the static copy below the running cell, and the place of the panel below it."""
-        self._copy()
-        self._static.create()
+        self._copy.create()
         self._place.show()
         self._runner.session().auto.began = self.channel.push
 
     def refresh(self) -> None:
         """Show what a command has changed."""
         self.channel.renew()
-        self._copy()
+        self._copy.renew()
 
     def look_again(self) -> None:
         """Show what a cell has changed. A store over a network is not listed for that."""
-        if (self.channel.pane or self._tab) == "trials" or not is_far(self._runner.session().tracker.store):
+        if self._copy.is_cheap():
             self.refresh()
 
     def close(self) -> None:
@@ -88,8 +80,12 @@ class WidgetPanel:
         if auto.began == self.channel.push:  # otherwise another panel is registered
             auto.began = lambda: None
         self.channel.close()
-        self._copy()
+        self._copy.renew()
         self.widget.close()
+
+    def _front(self) -> str:
+        """Return the pane that is in sight, or was last."""
+        return self.channel.front or self._tab
 
     def _chosen(self) -> Sequence[str]:
         """Return the trials that are selected in the browser."""
@@ -102,38 +98,6 @@ class WidgetPanel:
 
     def _send(self, message: Message, buffers: Sequence[bytes]) -> None:
         self.widget.send(message, list(buffers))
-
-    def _copy(self) -> None:
-        """Renew the static copy of the pane that is in sight, if that may show something else now."""
-        pane = self.channel.pane or self._tab
-        pane = pane if pane in _COPIED else self._tab
-        try:
-            token = pane, self._wires[pane].token()
-            if token == self._copied or (pane == "trials" and not self._wires[pane].tab()):
-                return
-            result = self._runner.run(*_COPIED[pane])
-        except NbckptError:
-            return  # the former copy stays: there is no experiment yet, or the store cannot be read now
-        self._copied = token
-        self._static.put(WithBest(result) if isinstance(result, TrialTable) else result)
-        self._static.flush()
-
-
-@dataclass(frozen=True, repr=False)
-class WithBest(Result):  # see docs/decisions/0113
-    """A table of trials whose headline names the best trial.
-
-    Attributes:
-        table: The table.
-    """
-
-    table: TrialTable
-
-    def page(self) -> Page:
-        """See `Result.page`."""
-        page = self.table.page()
-        best = best_of(self.table.experiment)
-        return replace(page, headline=f"{page.headline}. Best: {best}") if best else page
 
 
 def wires_of(commands: Commands, chosen: Callable[[], Sequence[str]]) -> dict[str, Wire]:

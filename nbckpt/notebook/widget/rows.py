@@ -62,6 +62,7 @@ def row_of(trial: Trial, state: str, running: Progress | None, view: View, *, fr
         "note": _cut(annotation.note, _LONGEST_NOTE),
         "tags": [_cut(tag) for tag in annotation.tags],
         "started": trial.started_at,
+        "ended": trial.ended_at,
         "seconds": number_of(trial.elapsed_s),
         "front": front,
     }

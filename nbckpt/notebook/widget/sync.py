@@ -12,8 +12,18 @@ from nbckpt.core.manifest import now
 from nbckpt.errors import UsageError
 from nbckpt.mirror import PERIOD_S, AutoStatus
 from nbckpt.mirror.pending import Waiting
-from nbckpt.notebook.widget.wires import Commands, Message, Pace, answer, cut, plain, said, text_of
-from nbckpt.render import count, html_of
+from nbckpt.notebook.widget.wires import (
+    Commands,
+    Message,
+    Pace,
+    answer,
+    cut,
+    plain,
+    plain_html,
+    said,
+    text_of,
+)
+from nbckpt.render import count
 from nbckpt.store import is_far, open_store
 
 PERIODS = {"never": 0.0, "minute": 60.0, "five": PERIOD_S, "half": 1800.0}
@@ -60,6 +70,10 @@ class SyncWire:
         with self._lock:
             return repr(self._state(self._commands.session(), anew=self._is_stale))
 
+    def is_alive(self) -> bool:
+        """Tell whether a push runs or is about to begin."""
+        return self._commands.session().auto.is_busy
+
     def full(self) -> Iterator[Message]:
         """Yield the state of the sync."""
         with self._lock:
@@ -83,7 +97,7 @@ class SyncWire:
     def detail(self, of: str, ids: Sequence[object], options: Mapping[str, Any]) -> Message:
         """Return all settings, also those of experiments that upload their trials themselves."""
         del of, ids, options
-        return {"html": html_of(self._commands.run("sync", "--status")), "data": {}}
+        return {"html": plain_html(self._commands.run("sync", "--status")), "data": {}}
 
     def act(self, verb: str, ids: Sequence[object], options: Mapping[str, Any]) -> Message:
         """Do one thing, or with `dry` tell what it would do.

@@ -89,6 +89,8 @@ class TrialsWire:
 
     def choose(self, experiment: str, metric: str) -> None:
         """Show this experiment and this metric from now on; without names, those that matter most."""
+        if metric not in {self._metric, self._head.get("metric", "")}:
+            self._forget()  # so all is new with the next `changes`
         self._experiments.chosen, self._metric = experiment, metric
 
     def renew(self) -> None:
@@ -106,9 +108,10 @@ class TrialsWire:
         version = experiment and (experiment.name, internals(experiment).version, experiment.runs_elsewhere())
         return version, self._experiments.version
 
-    def shown(self) -> Experiment | None:
-        """Return the experiment in sight; None if there is none."""
-        return self._experiments.current()
+    def is_alive(self) -> bool:
+        """Tell whether the experiment in sight runs, here or in another process."""
+        experiment = self._experiments.current()
+        return experiment is not None and (experiment.running or experiment.runs_elsewhere())
 
     def full(self) -> Iterator[Message]:
         """Yield all rows in pages, and all sparklines. The points come with `changes`."""

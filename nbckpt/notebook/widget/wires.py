@@ -7,12 +7,13 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from nbckpt.commands import Session
 from nbckpt.commands.table import Bar
 from nbckpt.errors import UsageError
-from nbckpt.render import Result, html_of
+from nbckpt.render import Page, Result, Rich, html_of
 from nbckpt.store import is_far
 
 Message = dict[str, Any]
@@ -26,6 +27,7 @@ _SHARE = 20
 """After a look at the store, wait at least this many times as long as the look took."""
 _MOST_TEXT = 2000
 _SENTENCE = re.compile(r"(?<=[.?!])\s+")
+_ADVICE = re.compile(r"[:,][^:,]*%ckpt.*", re.DOTALL)
 
 
 class Commands(Protocol):
@@ -140,6 +142,10 @@ class StoreWire(ABC):
         """Return a value that differs once the list may have changed. It lists no store."""
         return self._token(self._commands.session())
 
+    def is_alive(self) -> bool:
+        """Tell whether the list changes by itself: it changes by commands and cells."""
+        return False
+
     def _differing(self, session: Session) -> list[Message]:
         """Return the rows that differ from those that were sent, and the head if only that differs."""
         former, head = self._sent, self._head
@@ -176,9 +182,31 @@ def pages(rows: Sequence[Message], most: int = PAGE) -> Iterator[tuple[int, Sequ
 
 def plain(text: str) -> str:
     """Return a message as sentences, without those that advise to type a command: the panel has buttons."""
-    kept = [sentence for sentence in _SENTENCE.split(text) if "%ckpt" not in sentence]
-    left = cut(" ".join(kept) or text.partition(": %ckpt")[0])
+    left = cut(_without_commands(text) or _ADVICE.sub("", text))
     return left[:1].upper() + left[1:]
+
+
+def plain_notes(page: Page) -> list[str]:
+    """Return the notes of a page, without sentences that advise to type a command."""
+    return [note for note in map(_without_commands, page.notes) if note]
+
+
+def plain_html(result: Rich) -> str:
+    """Return the HTML of a result without what advises to type a command: the panel has buttons."""
+    return html_of(result, _plain_page(result.page()))
+
+
+def _plain_page(page: Page) -> Page:
+    headline = plain(page.headline) if "%ckpt" in page.headline else page.headline
+    beside = tuple(tuple(map(_plain_page, pages)) for pages in page.beside)
+    return replace(page, headline=headline, notes=tuple(plain_notes(page)), hints=(), beside=beside)
+
+
+def _without_commands(text: str) -> str:
+    """Return the sentences of a text that name no command."""
+    if "%ckpt" not in text:
+        return text
+    return " ".join(sentence for sentence in _SENTENCE.split(text) if "%ckpt" not in sentence)
 
 
 def cut(text: object, most: int = _MOST_TEXT) -> str:
@@ -195,8 +223,8 @@ def answer(text: str, *, undo: bool = False, html: str = "", confirm: str = "", 
 def said(result: Result, *, undo: bool = False) -> Message:
     """Return the answer that shows a result: its headline, and the page if it has more to say."""
     page = result.page()
-    more = html_of(result) if result.warns or page.tables else ""
-    notes = " ".join(note for note in page.notes if "%ckpt" not in note) if result.warns else ""
+    more = plain_html(result) if result.warns or page.tables else ""
+    notes = " ".join(plain_notes(page)) if result.warns else ""
     return answer(" ".join(filter(None, (plain(page.headline), notes))), undo=undo, html=more)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -28,6 +29,8 @@ from nbckpt.trials.checkpoints.packing import check_packed, pack, unpack
 from nbckpt.trials.checkpoints.record import PREFIX, SUFFIX, TEMPORARY, Record
 
 _FORMER = f"{STAGING}-former-"
+_COMMITS_S = 10.0
+"""After how many seconds a folder without a record counts as left behind."""
 _ADVICE = "Free some space or choose another folder"
 
 _log = logging.getLogger("nbckpt")
@@ -156,7 +159,7 @@ class CheckpointFolder:
             try:
                 if name.startswith(PREFIX) and name.endswith(SUFFIX):
                     records.append(self.read(name.removesuffix(SUFFIX)))
-                elif name.startswith(PREFIX) and name + SUFFIX not in names:
+                elif name.startswith(PREFIX) and name + SUFFIX not in names and _is_left(self.folder / name):
                     _log.warning("skipped: %s was not finished", self.folder / name)
             except (CorruptError, FormatError, StoreError) as error:
                 if name.removeprefix(PREFIX).removesuffix(SUFFIX).isdecimal():
@@ -304,3 +307,11 @@ def find(path: str | os.PathLike[str]) -> tuple[CheckpointFolder, Record]:
             folder = CheckpointFolder(candidate.parent)
             return folder, folder.read(candidate.name)
     raise NotFoundError(f"{str(path)!r} is in no checkpoint: give the path that save() returned")
+
+
+def _is_left(folder: Path) -> bool:
+    """Return whether a folder without a record is left from a crash: a trial that runs may commit it."""
+    with suppress(OSError):
+        status = folder.stat()
+        return time.time() - max(status.st_mtime, status.st_ctime) > _COMMITS_S  # a rename sets st_ctime
+    return False

@@ -205,8 +205,8 @@ class Owner:
         self._ended.set()
 
     def join(self) -> None:
-        """Wait for the thread to end, after `end`."""
-        if self._answers and self._thread is not threading.current_thread():
+        """Wait for the thread to end, after `end`. If the begin was interrupted, that never came: return."""
+        if self._answers and self._ended.is_set() and self._thread is not threading.current_thread():
             self._thread.join()
 
     def _answer_until_end(self) -> None:

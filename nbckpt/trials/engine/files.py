@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from nbckpt.core.trust import open_signer
-from nbckpt.errors import UsageError
+from nbckpt.errors import NbckptError, UsageError
 from nbckpt.trials.model import journal, params, spec_file, summary_file
 from nbckpt.trials.model.drawing import recalled
 from nbckpt.trials.model.listing import read_trials
@@ -74,13 +75,14 @@ class ExperimentFiles:
 
     def recall_configs(self) -> None:
         """Give trials that were read from the disk the values that JSON cannot express."""
-        for trial in self.trials.values():
+        for trial in list(self.trials.values()):
             self._recall(trial)
 
     def _recall(self, trial: Trial) -> None:
         state = state_of(trial)
         is_changed = bool(state.scheduling.donor)
-        state.config = recalled(self.spec.config, state.config, is_changed=is_changed)
+        picks = dict if is_changed else partial(_picks, trial)
+        state.config = recalled(self.spec.config, state.config, is_changed=is_changed, picks=picks)
         if takeover := state.scheduling.takeover:
             config = recalled(self.spec.config, takeover.config, is_changed=True)
             takeover = takeover._replace(config=config)
@@ -90,7 +92,7 @@ class ExperimentFiles:
         """Make a new trial of each configuration, all in one step. None of them runs yet."""
         first = int(self.new_id()[1:])
         trials = [Trial(self.folder / f"t{number}", config) for number, config in enumerate(configs, first)]
-        params.write({trial.folder: trial.config for trial in trials})
+        params.write({trial.folder: trial.config for trial in trials}, self.spec.config)
         self.trials |= {trial.id: trial for trial in trials}
         return trials
 
@@ -110,3 +112,10 @@ class ExperimentFiles:
             known = ", ".join(list(self.trials)[:8]) or "none yet"
             raise UsageError(f"{self.folder.name!r} has no trial {name!r}: there are {known}")
         return self.trials[name]
+
+
+def _picks(trial: Trial) -> Mapping[str, int]:
+    try:
+        return params.picks(trial.folder)
+    except NbckptError:  # the trial's row tells of the damage when its journal is read
+        return {}

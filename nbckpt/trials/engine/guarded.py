@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -91,14 +91,18 @@ class SafeSearch(Guarded):
 
     def suggest(self, trial_id: str) -> dict[str, Any] | None:
         """See `Search.suggest`. The search is closed when it has no more."""
-        config: dict[str, Any] | None = self._call("suggest", trial_id)
+        config = self._call("suggest", trial_id)
+        if config is not None and not isinstance(config, Mapping):
+            self._failures.append(f"the search is over since suggest returned {config!r}, and not a dict")
+            config = None
         if config is None:
             self.close()
-        return config
+            return None
+        return dict(config)
 
     def reported(self, trial: Trial) -> str:
         """See `Search.reported`."""
-        return self._call("reported", trial) or ""
+        return str(self._call("reported", trial) or "")  # a search of the user's may return True
 
 
 class SafeScheduler(Guarded):

@@ -207,8 +207,8 @@ class OpenTrial(Result):
     # Its life.
 
     def end_after(self, error: BaseException | None) -> None:
-        """End the trial after the code that reported to it: as done, failed, or paused after Ctrl-C."""
-        if isinstance(error, KeyboardInterrupt) or (error is None and self._was_interrupted):
+        """End the trial after the code that reported to it: as done, failed, or paused after an interrupt."""
+        if _is_interrupt(error) or (error is None and self._was_interrupted):
             self.close(pause=True)
         else:
             self.close(None if isinstance(error, GeneratorExit) else error)
@@ -264,7 +264,7 @@ class OpenTrial(Result):
     def on_cell_end(self, error: BaseException | None) -> None:
         """A cell has ended. If it failed after a report from the cell itself, the trial fails."""
         if error is not None and self._reported_by == threading.get_ident():
-            if isinstance(error, KeyboardInterrupt):
+            if _is_interrupt(error):
                 self._was_interrupted = True  # the next cell may continue the loop
             else:
                 self.end_after(error)
@@ -331,7 +331,16 @@ def _on_cell_begin(_: object) -> None:
 
 def _on_cell_end(result: Any) -> None:
     for trial in open_trials():
-        trial.on_cell_end(result.error_in_exec)
+        trial.on_cell_end(result and result.error_in_exec)  # None: the cell was interrupted before it ran
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Tell whether an error is an interrupt. Where a cell or a program awaits something, it cancels that."""
+    if error is None:
+        return False
+    from asyncio import CancelledError  # here, since scripts start sooner without it
+
+    return isinstance(error, KeyboardInterrupt | CancelledError)
 
 
 def _forget_all() -> None:

@@ -6,10 +6,12 @@ import contextvars
 import logging
 import threading
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import Protocol
 
+from nbckpt.core.interrupts import uninterrupted
 from nbckpt.core.packs.pools import starts
 from nbckpt.trials.engine.attempt import Attempt
 from nbckpt.trials.engine.open_attempt import OpenAttempt
@@ -98,25 +100,29 @@ class WorkerPool:
                     scheduler.resume(trial, recorder)
                     recorder.queue()
             self.line.append(trial)
-        with self.changed:
-            wanted = min(
-                most, len(self.line) + len(self.running) + self._client.to_suggest + len(scheduler.held)
-            )
-            missing = max(wanted, 1) - self.workers if concurrent else 1 - self.workers
-            if not self.workers:
-                self._client.on_begin()
-            self.workers += max(missing, 0)
-        if not concurrent:
-            if missing > 0:  # else another thread works, and takes them from the line
-                self._run_trials()
-            return
-        for at in range(missing):
-            # In a copy of the cell's context, so that the trial's output appears below that cell.
-            run = contextvars.copy_context().run
-            thread = threading.Thread(target=run, args=(self._run_trials,), name="nbckpt-trial", daemon=True)
-            if not starts(thread):
-                self._go_on_inline(missing - at - 1)
+        with ExitStack() as starting:
+            starting.enter_context(uninterrupted())  # a worker that is counted and does not work never ends
+            with self.changed:
+                wanted = min(
+                    most, len(self.line) + len(self.running) + self._client.to_suggest + len(scheduler.held)
+                )
+                missing = max(wanted, 1) - self.workers if concurrent else 1 - self.workers
+                if not self.workers:
+                    self._client.on_begin()
+                self.workers += max(missing, 0)
+            if not concurrent:
+                if missing > 0:  # else another thread works, and takes them from the line
+                    self._run_trials(starting.close)
                 return
+            for at in range(missing):
+                # In a copy of the cell's context, so that the trial's output appears below that cell.
+                run = contextvars.copy_context().run
+                thread = threading.Thread(
+                    target=run, args=(self._run_trials,), name="nbckpt-trial", daemon=True
+                )
+                if not starts(thread):
+                    self._go_on_inline(missing - at - 1, starting.close)
+                    return
 
     def open(self, trial: Trial) -> OpenAttempt:
         """Start a trial whose code runs outside. `close` ends it.
@@ -153,7 +159,7 @@ class WorkerPool:
         if not starts(thread):
             self._run_trials()
 
-    def _go_on_inline(self, missing: int) -> None:
+    def _go_on_inline(self, missing: int, is_started: Callable[[], object]) -> None:
         """Continue without threads: *missing* further worker threads do not start."""
         assert self.run_settings is not None
         with self.changed:
@@ -161,11 +167,12 @@ class WorkerPool:
             if self.run_settings.executor.name == ThreadExecutor.name and self.workers == 1:
                 self.run_settings = replace(self.run_settings, executor=InlineExecutor())
                 self.notes.append(_NO_THREADS)
-        self._run_trials()
+        self._run_trials(is_started)
 
-    def _run_trials(self) -> None:
+    def _run_trials(self, is_started: Callable[[], object] = lambda: None) -> None:
         """Run attempts, one after the other, until no trial is left. This is a worker thread's function."""
         try:
+            is_started()
             while True:
                 attempt = self._next()
                 if attempt is not None:
@@ -278,7 +285,7 @@ class WorkerPool:
     def _gone(self) -> None:
         """Count a worker thread as ended. After the last one nothing runs, and waiting threads continue."""
         with self.changed:
-            self.workers -= 1
+            self.workers = max(0, self.workers - 1)  # an interrupt in here leads here once more
             try:
                 if not self.workers:
                     self.line.clear()  # not empty only if the last worker thread failed

@@ -157,6 +157,8 @@ class Runner(TrialSource):
     def on_begin(self) -> None:
         """See `PoolClient.on_begin`: claim the experiment, and answer the requests of other processes."""
         super().on_begin()
+        if self._owner is not None:
+            self._owner.end()  # a run that was interrupted as it began has not done so
         self._owner = Owner(self.folder, self._answer, self._note_refusal, self.pool.changed)
 
     def on_end(self) -> None:

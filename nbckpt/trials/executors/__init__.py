@@ -66,6 +66,8 @@ def most_at_once(executor: str | Executor, resources: Mapping[str, float]) -> in
 def _open(executor: str | Executor, resources: Mapping[str, float]) -> Executor:
     if isinstance(executor, Executor):
         return executor
+    if not isinstance(executor, str):
+        raise UsageError(f"executor={executor!r} is not an executor: give a name such as 'thread'")
     name, *words = executor.split() or [""]
     options = dict(map(_option, words))
     if name == "slurm":

@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import json
 import random
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import reduce
 from operator import getitem
 from typing import Any
 
-from nbckpt.trials.model.metrics import plain
+from nbckpt.trials.model.metrics import PLAIN, plain, without_addresses
 from nbckpt.trials.model.space import Choice, Domain, Drawing, Grid, SampleFrom
 
 Keys = tuple[Any, ...]
@@ -87,21 +88,27 @@ def with_values(space: Mapping[str, Any], values: Mapping[Keys, Any]) -> dict[st
 
 
 def recalled(
-    space: Mapping[str, Any], kept: Mapping[str, Any], *, is_changed: bool = False
+    space: Mapping[str, Any],
+    kept: Mapping[str, Any],
+    *,
+    is_changed: bool = False,
+    picks: Callable[[], Mapping[str, int]] = dict,
 ) -> dict[str, Any]:
     """Return a configuration from a file, with the space's own values in place of their texts.
 
     A configuration that does not come from this space is returned unchanged. If a scheduler has changed some
-    of its values, the others come from the space.
+    of its values, the others come from the space. *picks* reads which of the values that look the same the
+    configuration has, as `picks_of` returned it. If that is not known, their text stays.
     """
     if not space:
         return dict(kept)
     try:
-        values = {path: _original(domain, _at(kept, path)) for path, domain in domains(space).items()}
+        values = {path: _original(domain, kept, path, picks) for path, domain in domains(space).items()}
     except (KeyError, TypeError):
         return dict(kept)
     config = with_values(space, values)
-    if canonical(config) == canonical(kept):
+    _compute_again(config, space, kept)
+    if _looks_like(config, kept):
         return config
     if not is_changed:
         return dict(kept)
@@ -119,15 +126,67 @@ def canonical(config: Mapping[str, Any]) -> str:
     return json.dumps(plain(config), sort_keys=True)
 
 
+def lookalikes(space: Mapping[str, Any]) -> dict[Keys, tuple[Any, ...]]:
+    """Return the lists of values of which some look the same in a file, by the keys that lead to them."""
+    lists = {
+        path: domain.values for path, domain in domains(space).items() if isinstance(domain, (Choice, Grid))
+    }
+    opaque = {path: values for path, values in lists.items() if not PLAIN.issuperset(map(type, values))}
+    return {path: values for path, values in opaque.items() if len({*map(_look, values)}) < len(values)}
+
+
+def picks_of(lists: Mapping[Keys, Sequence[Any]], config: Mapping[str, Any]) -> dict[str, int]:
+    """Return the place in its list of each value of a configuration that comes from one of `lookalikes`."""
+    return {
+        name_of(path): at
+        for path, values in lists.items()
+        for at, value in enumerate(values)
+        if value is value_at(config, path)
+    }
+
+
+def _look(value: Any) -> str:
+    return canonical({"": value})
+
+
+def _looks(kept: Any) -> set[str]:
+    """Return the looks of the value that has this JSON form in a file. An older nbckpt kept addresses."""
+    return {_look(kept), without_addresses(_look(kept))}
+
+
 def _looks_like(value: Any, kept: Any) -> bool:
-    return kept is not MISSING and canonical({"": value}) == canonical({"": kept})
+    return kept is not MISSING and _look(value) in _looks(kept)
 
 
-def _original(domain: Grid | Domain, kept: Any) -> Any:
-    if isinstance(domain, (Choice, Grid)):
-        text = canonical({"": kept})
-        return next((value for value in domain.values if canonical({"": value}) == text), kept)
-    return kept
+def _original(
+    domain: Grid | Domain, config: Mapping[str, Any], path: Keys, picks: Callable[[], Mapping[str, int]]
+) -> Any:
+    """Return the value of a domain whose JSON form is in a configuration from a file."""
+    kept = _at(config, path)
+    if not isinstance(domain, (Choice, Grid)) or any(value is kept for value in domain.values):
+        return kept
+    looks = _looks(kept)
+    alike = {at: value for at, value in enumerate(domain.values) if _look(value) in looks}
+    is_clear = len(alike) == 1 or PLAIN.issuperset(map(type, alike.values()))
+    at = next(iter(alike), -1) if is_clear else picks().get(name_of(path), -1)
+    return alike.get(at, kept)
+
+
+def _compute_again(config: dict[str, Any], space: Mapping[str, Any], kept: Mapping[str, Any]) -> None:
+    """Replace the texts of values that `sample_from` computed, if it computes values that look like them."""
+    texts = {path: _at(kept, path) for path in computed(space) if isinstance(_at(kept, path), str)}
+    again = with_values(config, {path: value_at(space, path) for path in texts})
+    drawing = Drawing(again)
+    for path, text in texts.items():
+        with suppress(Exception):  # a function of the user's may raise anything
+            reduce(getitem, path, drawing.config)
+            if _looks_like(value_at(again, path), text):
+                _put(config, path, value_at(again, path))
+
+
+def name_of(path: Keys) -> str:
+    """Return the name of the value that these keys lead to: `a/b` means the key b of the dict a."""
+    return "/".join(map(str, path))
 
 
 def _at(config: Any, path: Keys) -> Any:

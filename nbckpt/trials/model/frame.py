@@ -23,6 +23,11 @@ def pandas_for(name: str) -> ModuleType:
         raise UsageError(f"{name} needs pandas: pip install pandas") from None
 
 
+def beside(own: Mapping[str, Any], metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Return metrics by the names of their columns beside others: `metrics/error` if there is an `error`."""
+    return {f"metrics/{name}" if name in own else name: value for name, value in metrics.items()}
+
+
 def with_media(results: Iterable[Mapping[str, Any]], media: Iterable[StoredMedia]) -> list[dict[str, Any]]:
     """Return the results of a trial, each with its media by their names."""
     by_step: dict[int, dict[str, StoredMedia]] = {}

@@ -28,6 +28,7 @@ _DEEPEST = MOST_NESTED - 20
 """The deepest nesting of a kept value. Files put the value inside a few more lists and objects."""
 PLAIN = frozenset({int, float, str, bool, type(None)})
 _NAMES = frozenset({str})
+_ADDRESS = re.compile(" at 0x[0-9A-Fa-f]+")
 
 
 @dataclass  # not frozen: that would take half a microsecond more for each report
@@ -142,6 +143,18 @@ def is_number(value: Any) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
+def whole_number(name: str, value: Any) -> int:
+    """Return a number that a user gave as int: also one of NumPy, and a float such as `os.cpu_count() / 2`.
+
+    Raises:
+        UsageError: It is not a whole number.
+    """
+    number = as_plain(value)
+    if is_number(number) and number % 1 == 0:
+        return int(number)
+    raise UsageError(f"{name}={value!r} is not a whole number")
+
+
 def as_float(value: float | None) -> float:
     """Return a number as float: an integer that is too large is infinite, None becomes NaN."""
     try:
@@ -202,7 +215,7 @@ def all_numbers(values: Mapping[str, Any]) -> bool:
 
 
 def as_plain(value: Any, above: frozenset[int] = frozenset()) -> Any:
-    """Return a value in JSON form, or its `repr`; also if it contains itself (is *above*)."""
+    """Return a value in JSON form, or the text of its `repr`; also if it contains itself (is *above*)."""
     if type(value) in PLAIN:
         return value
     if id(value) in above or len(above) >= _DEEPEST:
@@ -222,6 +235,11 @@ def as_plain(value: Any, above: frozenset[int] = frozenset()) -> Any:
 
 def _text(value: Any) -> str:
     try:
-        return repr(value)
+        return without_addresses(repr(value))
     except RecursionError:
         return TOO_DEEP
+
+
+def without_addresses(text: str) -> str:
+    """Return a `repr` as every kernel writes it: `<function relu>` for `<function relu at 0x7f348994>`."""
+    return _ADDRESS.sub("", text)

@@ -49,6 +49,15 @@ def has(kind: Kind, name: str) -> bool:
         return False
 
 
+def lacking(kind: Kind) -> str:
+    """Return why Optuna has no classes of a kind here, as a sentence; empty if it has."""
+    try:
+        _classes(kind)
+    except UsageError as error:
+        return str(error)
+    return ""
+
+
 def new_study(modes: Sequence[str], **parts: Any) -> Study:
     """Return a study in memory, with `min` or `max` of each objective, without Optuna's line that says so."""
     import optuna

@@ -8,8 +8,8 @@ from typing import Any
 
 from nbckpt.errors import UsageError
 from nbckpt.suggestion import suggestion
-from nbckpt.trials.model.drawing import Keys, complete, domains, leaves
-from nbckpt.trials.model.space import Choice, Domain, Grid, Integer, Uniform
+from nbckpt.trials.model.drawing import Keys, complete, domains, leaves, name_of
+from nbckpt.trials.model.space import Choice, Domain, Grid, Integer, Uniform, index_of
 
 
 def values_of(point: Mapping[str, Any], space: Mapping[str, Any]) -> dict[Keys, Any]:
@@ -20,12 +20,15 @@ def values_of(point: Mapping[str, Any], space: Mapping[str, Any]) -> dict[Keys, 
     """
     ranges, values = domains(space), dict(leaves(point))
     for path, value in values.items():
-        name, names = _name(path), {_name(known) for known in ranges}
+        name, names = name_of(path), {name_of(known) for known in ranges}
         if path not in ranges:
             advice = suggestion(name, names) or f"These vary: {', '.join(sorted(names))}"
             raise UsageError(f"a point gives {name!r}, which does not vary in config. {advice}".rstrip())
-        if not _has(ranges[path], value):
-            raise UsageError(f"a point gives {name}={value!r}, which {ranges[path]!r} does not have")
+        domain = ranges[path]
+        if not _has(domain, value):
+            raise UsageError(f"a point gives {name}={value!r}, which {domain!r} does not have")
+        if isinstance(domain, (Choice, Grid)):
+            values[path] = domain.values[index_of(domain.values, value)]
     return values
 
 
@@ -45,13 +48,9 @@ def drawn(
 def _has(domain: Grid | Domain, value: Any) -> bool:
     """Return whether a value can be drawn. A distribution of the user's is not asked."""
     if isinstance(domain, (Choice, Grid)):
-        return value in domain.values
+        return index_of(domain.values, value) >= 0
     if isinstance(domain, Integer):
         return isinstance(value, int) and domain.low <= value < domain.high
     if isinstance(domain, Uniform):
         return isinstance(value, (int, float)) and domain.low <= value <= domain.high
     return True
-
-
-def _name(path: Keys) -> str:
-    return "/".join(map(str, path))

@@ -92,15 +92,15 @@ class TrialRecorder:
 
     def decided(self, decision: Decision) -> None:
         """Record what the scheduler decided, before it takes effect."""
-        event: Event = {"event": "decision", "do": decision.do, "reason": decision.reason}
+        event: Event = {"event": "decision", "do": decision.do, "reason": str(decision.reason)}
         if decision.rung is not None:
             event["rung"] = decision.rung
         if decision.do != "promote":  # the value was recorded at the pause
             event["value"] = decision.value
         if decision.do == "exploit":
             event |= {"donor": decision.donor, "checkpoint": decision.checkpoint}
-            event["config"] = plain(decision.config)
-        self._record(event, durable=decision.do in {"promote", "exploit"})
+            event["config"] = decision.config
+        self._record(plain(event), durable=decision.do in {"promote", "exploit"})
         if takeover := self._state.scheduling.takeover:  # with the values that JSON cannot express
             takeover = takeover._replace(config=dict(decision.config))
             self._state.scheduling = replace(self._state.scheduling, takeover=takeover)

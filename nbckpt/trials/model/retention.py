@@ -8,7 +8,7 @@ from typing import Literal
 
 from nbckpt.errors import UsageError
 from nbckpt.trials.checkpoints.record import Record
-from nbckpt.trials.model.metrics import lookup
+from nbckpt.trials.model.metrics import lookup, whole_number
 
 Mode = Literal["min", "max"]
 
@@ -34,10 +34,13 @@ class RetentionPolicy:
 
     def __post_init__(self) -> None:
         """Refuse a policy that keeps nothing."""
+        object.__setattr__(self, "count", whole_number("keep_checkpoints", self.count))
         if self.count < 1:
             raise UsageError(
                 f"keep_checkpoints={self.count} would keep none: give 1 or more, or None for all"
             )
+        if not isinstance(self.metric, str | None):
+            raise UsageError(f"metric={self.metric!r} is not the name of a metric")
         if self.mode not in {"min", "max"}:
             raise UsageError(f"mode={self.mode!r} is unknown: use 'min' or 'max'")
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from nbckpt.core.environment import is_same
 from nbckpt.errors import UsageError
 
 
@@ -292,6 +293,20 @@ def sample_from(function: Callable[[Drawing], Any]) -> SampleFrom:
     if not callable(function):
         raise UsageError(f"sample_from takes a function of the drawn values, not {function!r}")
     return SampleFrom(function)
+
+
+def index_of(values: Sequence[Any], value: Any) -> int:
+    """Return the place of a value in the list of a grid or a choice; -1 if it is not there."""
+    return next((at for at, other in enumerate(values) if _is_value(other, value)), -1)
+
+
+def _is_value(known: Any, value: Any) -> bool:
+    if known is value:
+        return True
+    try:
+        return bool(known == value)
+    except Exception:  # noqa: BLE001  arrays have no single answer
+        return is_same(known, value)
 
 
 def _some(values: Iterable[Any], function: str) -> tuple[Any, ...]:

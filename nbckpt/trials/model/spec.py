@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from nbckpt.core.manifest import now
 from nbckpt.errors import UsageError
 from nbckpt.sync import SyncConfig
+from nbckpt.trials.model.metrics import as_plain, is_number, whole_number
 from nbckpt.trials.model.objectives import Objective, listed
 from nbckpt.trials.model.retention import RetentionPolicy
 from nbckpt.trials.model.stopping import Stop, Stopper
@@ -96,15 +97,19 @@ class Spec:
     others: tuple[Objective, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse impossible values."""
+        """Refuse impossible values. Numbers of NumPy and whole floats become ints, as the file has them."""
         for name, least in (
             ("num_samples", 1),
             ("max_concurrent", 1),
             ("max_failures", 0),
             ("checkpoint_every", 0),
         ):
+            object.__setattr__(self, name, whole_number(name, getattr(self, name)))
             if getattr(self, name) < least:
                 raise UsageError(f"{name}={getattr(self, name)} is too few: give {least} or more")
+        object.__setattr__(self, "seed", as_plain(self.seed))
+        if not is_number(self.seed):
+            raise UsageError(f"seed={self.seed!r} is not a number")
         if self.mode not in {"", "min", "max"}:
             raise UsageError(f"mode={self.mode!r} is unknown: use 'min' or 'max'")
         Stopper(self.stop)

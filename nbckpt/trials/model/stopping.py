@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nbckpt.errors import TrialError, UsageError
-from nbckpt.trials.model.metrics import lookup
+from nbckpt.trials.model.metrics import as_float, as_plain, is_number, lookup
 from nbckpt.trials.model.trial import Trial
 
 Stop = Mapping[str, float] | Callable[[str, Mapping[str, Any]], bool] | float | None
@@ -58,7 +58,7 @@ class Stopper:
         if not isinstance(stop, Mapping):
             return f"trained for {stop:g} s" if trial.elapsed_s >= stop else ""
         for name, limit in stop.items():
-            value = lookup(result, name)
+            value = as_plain(lookup(result, name))  # also a scalar of NumPy or torch
             if _is_number(value) and (value <= limit if self._falls(name) else value >= limit):
                 return f"{name} reached {limit:g}"
         return ""
@@ -81,4 +81,5 @@ class Stopper:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and not math.isnan(value)
+    number = as_plain(value)
+    return is_number(number) and not math.isnan(as_float(number))

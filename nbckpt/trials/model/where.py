@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
 from typing import Any
 
 from nbckpt.errors import UsageError
@@ -12,6 +13,8 @@ from nbckpt.suggestion import suggestion
 
 LONGEST = 2_000
 DEEPEST = 40
+MOMENTS = {"started_at", "ended_at"}
+"""Names whose values are seconds since 1970. A text that is compared with one is a date."""
 _ALLOWED = "use comparisons, and, or, not, in, names and constants, as in \"lr < 0.1 and tag == 'good'\""
 
 Values = Mapping[str, Any]
@@ -39,6 +42,7 @@ class Where:
     Args:
         text: The filter. A name is a metric, a value of the configuration, or one of the trial's own fields.
             `a.b` and `a/b` mean b in the dict a; `config.lr` and `metrics['val loss']` say which is meant.
+            `started_at > '2026-11-19'` is a comparison with the begin of that day here.
 
     Attributes:
         names: The names in the filter, each with its position, from 1.
@@ -96,7 +100,9 @@ class Where:
             test = self._truth(node.operand, depth + 1)
             return lambda values: not test(values)
         if isinstance(node, ast.Compare):
-            operands = [self._operand(part, depth + 1) for part in (node.left, *node.comparators)]
+            parts = (node.left, *node.comparators)
+            read = self._moment if any(_path(part) in MOMENTS for part in parts) else self._operand
+            operands = [read(part, depth + 1) for part in parts]
             compares = [self._comparison(node, operator_) for operator_ in node.ops]
             return lambda values: _chained(compares, [operand(values) for operand in operands])
         operand = self._operand(node, depth)
@@ -116,6 +122,17 @@ class Where:
             return lambda values: values.get(name, _MISSING)
         constant = self._constant(node, depth)
         return lambda _: constant
+
+    def _moment(self, node: ast.AST, depth: int) -> Operand:
+        """Return an operand of a comparison of moments: a text is a date, in the time zone here."""
+        if not (isinstance(node, ast.Constant) and isinstance(node.value, str)):
+            return self._operand(node, depth)
+        try:
+            moment = datetime.fromisoformat(node.value).timestamp()
+        except (ValueError, OverflowError, OSError):  # OSError: before 1970 on Windows
+            reason = "this is not a date such as '2026-11-19' or '2026-11-19 14:30'"
+            raise self._refuse(node, reason) from None
+        return lambda _: moment
 
     def _position(self, node: ast.AST) -> int:
         return len(self.text.encode()[: getattr(node, "col_offset", 0)].decode(errors="ignore")) + 1

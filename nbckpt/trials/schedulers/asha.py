@@ -158,15 +158,15 @@ class ASHA(Scheduler):
         return None
 
     def _good_enough(self, trial: Trial, rung: int) -> Decision:
-        """Decide for good, without a pause."""
+        """Decide for good, without a pause. The best of a rung goes on, however few are there."""
         if self._rungs[rung].rank(trial.id) <= max(self._rungs[rung].places, 1):
             return self._go_on(trial, rung)
         self.ended(trial)
-        return Decision("stop", self._place(trial.id, rung), rung, self.value(trial.metrics))
+        return Decision("stop", self._place(trial.id, rung, least=1), rung, self.value(trial.metrics))
 
     def _go_on(self, trial: Trial, rung: int) -> Decision:
         self._leave(trial.id, rung + 1)
-        return Decision("continue", self._place(trial.id, rung), rung, self.value(trial.metrics))
+        return Decision("continue", self._place(trial.id, rung, least=1), rung, self.value(trial.metrics))
 
     def _leave(self, name: str, rungs: int) -> None:
         """Take in that a trial has left the first *rungs* rungs."""
@@ -187,11 +187,8 @@ class ASHA(Scheduler):
             reached, milestone = reached + 1, milestone * self.reduction_factor
         return reached
 
-    def _place(self, name: str, at: int) -> str:
+    def _place(self, name: str, at: int, least: int = 0) -> str:
         rung, milestone = self._rungs[at], self.grace_period * self.reduction_factor**at
-        best = (
-            ("none goes on yet", "the best goes on")[rung.places]
-            if rung.places < 2
-            else f"the best {rung.places} go on"
-        )
+        places = max(rung.places, least)
+        best = f"the best {places} go on" if places > 1 else ("none goes on yet", "the best goes on")[places]
         return f"rung {at} ({self.time_attr} {milestone:g}): number {rung.rank(name)} of {len(rung)}, {best}"

@@ -7,10 +7,19 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
-from nbckpt.core.environment import is_same
 from nbckpt.errors import UsageError
 from nbckpt.trials.model.metrics import is_number
-from nbckpt.trials.model.space import Choice, Domain, Grid, Integer, Rounded, SampleFrom, Uniform, round_to
+from nbckpt.trials.model.space import (
+    Choice,
+    Domain,
+    Grid,
+    Integer,
+    Rounded,
+    SampleFrom,
+    Uniform,
+    index_of,
+    round_to,
+)
 
 Range = Grid | Domain
 
@@ -78,8 +87,8 @@ def _drawn(values: Range, source: Random) -> Any:
 
 
 def _neighbour(value: Any, values: Sequence[Any], source: Random) -> Any:
-    at = next((at for at, other in enumerate(values) if _is_value(other, value)), None)
-    if at is None:
+    at = index_of(values, value)
+    if at < 0:
         return source.choice(values)
     return values[min(max(at + source.choice((-1, 1)), 0), len(values) - 1)]
 
@@ -101,12 +110,3 @@ def _step(old: float, new: float, step: float) -> Any:
     if near == round_to(old, step) and new != old:
         near = round_to(near + math.copysign(step, new - old), step)
     return near
-
-
-def _is_value(known: Any, value: Any) -> bool:
-    if known is value:
-        return True
-    try:
-        return bool(known == value)
-    except Exception:  # noqa: BLE001  arrays have no single answer
-        return is_same(known, value)

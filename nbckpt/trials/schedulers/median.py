@@ -29,7 +29,8 @@ class MedianStopping(Scheduler):
 
     A trial stops if its best value so far is worse than the median of the other trials' averages. The average
     of a trial is that of all its values up to the same step. The trials that have reached this step count,
-    whether they train, rest or have ended. Nothing is paused, so no checkpoint is needed.
+    whether they train, rest or have ended; in the paper only those that have ended do. Nothing is paused, so
+    no checkpoint is needed.
 
     Args:
         grace_period: No trial stops before it has trained that long.

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from nbckpt.errors import UsageError
@@ -19,7 +17,7 @@ from nbckpt.trials.model.trial import Trial, rungs_of, state_of
 from nbckpt.trials.model.view import ExperimentView
 from nbckpt.trials.schedulers.base import Scheduler
 from nbckpt.trials.schedulers.explore import Range, explored, range_of
-from nbckpt.trials.schedulers.rungs import number_of
+from nbckpt.trials.schedulers.population import Population, Turns
 
 
 class PBT(Scheduler):
@@ -90,12 +88,15 @@ class PBT(Scheduler):
         self.resample, self.factors = resample, tuple(factors)
         self.mutations = {key: range_of(key, values) for key, values in (mutations or {}).items()}
         self._experiment: ExperimentView | None = None
-        self._population: dict[str, _Member] = {}
+        self._population, self._turns = Population(quantile), Turns()
         self._step = 1.0
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the arguments only. `setup` comes before everything else."""
-        return vars(self) | {"_experiment": None, "_population": {}}
+        arguments = {
+            name: value for name, value in vars(self).items() if name not in {"_population", "_turns"}
+        }
+        return arguments | {"_experiment": None}
 
     def check(self, config: Mapping[str, Any]) -> None:
         """See `Scheduler.check`."""
@@ -111,11 +112,11 @@ class PBT(Scheduler):
 
     def setup(self, experiment: ExperimentView) -> None:
         """See `Scheduler.setup`. The journals tell the values and the generations."""
-        self._experiment, self._population = experiment, {}
+        self._experiment, self._population, self._turns = experiment, Population(self.quantile), Turns()
         for trial in experiment.trials:
             scheduling = state_of(trial).scheduling
             if scheduling.rungs and not trial.finished:
-                self._population[trial.id] = _Member(self.badness(scheduling.value), rungs_of(trial))
+                self._take_in(trial, self.badness(scheduling.value), rungs_of(trial))
             if trial.iteration:
                 self._step = self.trained(trial.metrics) / trial.iteration or 1.0
 
@@ -125,12 +126,12 @@ class PBT(Scheduler):
         self._step, generation = done / trial.iteration or 1.0, self._generation(done)
         if self.max_t is not None and done >= self.max_t:
             return Decision("end", f"{GENERATION}{generation}: {self.time_attr} reached {self.max_t:g}")
-        if generation <= (member.generation if (member := self._population.get(trial.id)) else 0):
+        if generation <= self._population.generation(trial.id):
             return None
-        self._population[trial.id] = _Member(self.badness(value), generation)
-        worst, best = self._ends()
-        reason = f"{GENERATION}{generation}: number {self._rank(trial.id)} of {len(self._population)}"
-        if trial.id in worst and best:
+        self._take_in(trial, self.badness(value), generation)
+        population = self._population
+        reason = f"{GENERATION}{generation}: number {population.rank(trial.id)} of {len(population)}"
+        if population.is_bad(trial.id) and population.has_best:
             return Decision("pause", f"{reason}, among the worst", generation - 1, value)
         return Decision("yield", reason, generation - 1, value)
 
@@ -141,7 +142,7 @@ class PBT(Scheduler):
 
     def next_trial(self, held: Mapping[str, Trial]) -> tuple[Trial, Decision] | None:
         """See `Scheduler.next_trial`. The trial of the earliest generation comes first."""
-        trial = min(held.values(), key=lambda trial: (rungs_of(trial), number_of(trial.id)))
+        trial = self._turns.first(held)
         return trial, self._going_on(trial)
 
     def last_trial(self, held: Mapping[str, Trial]) -> tuple[Trial, Decision] | None:
@@ -150,27 +151,43 @@ class PBT(Scheduler):
 
     def ended(self, trial: Trial) -> None:
         """See `Scheduler.ended`."""
-        self._population.pop(trial.id, None)
+        self._population.leave(trial.id)
+
+    def _take_in(self, trial: Trial, badness: float, generation: int) -> None:
+        self._population.put(trial.id, badness, generation)
+        self._turns.wait(trial.id, generation)
 
     def _going_on(self, trial: Trial) -> Decision:
         """Decide how a paused trial goes on: as it is, or from another one if it is still among the worst."""
         assert self._experiment is not None  # `setup` came first
         generation = rungs_of(trial)
         rung = generation - 1 if generation else None
-        worst, best = self._ends()
-        donors = [name for name in best if _can_give(self._experiment.trial(name))]
-        if trial.id not in worst or not donors:
-            return Decision("promote", f"{GENERATION}{generation}: it goes on as it is", rung)
         # The same after a restart, whatever else was drawn.
         source = random.Random(f"{self._experiment.spec.seed}, {trial.id}, generation {generation}")
-        donor = self._experiment.trial(source.choice(donors))
-        badness = self._population[donor.id].badness
-        self._population[trial.id].badness = badness  # it has that one's weights, as in algorithm 1
+        donor = self._donor(source) if self._population.is_bad(trial.id) else None
+        if donor is None:
+            return Decision("promote", f"{GENERATION}{generation}: it goes on as it is", rung)
+        badness = self._population.badness(donor.id)
+        # It has that one's weights, as in algorithm 1.
+        self._population.put(trial.id, badness, self._population.generation(trial.id))
         value = self.badness(badness)
         reason = f"{GENERATION}{generation}: it goes on from {donor.id}, whose {self.metric} was {value:g}"
         config = self._explored(donor.config, source)
         name = donor.checkpoint_name or ""
         return Decision("exploit", reason, rung, value, donor=donor.id, checkpoint=name, config=config)
+
+    def _donor(self, source: random.Random) -> Trial | None:
+        """Draw one of the best that has a checkpoint to give; None if none has."""
+        assert self._experiment is not None
+        names = [*self._population.best()]
+        while names:
+            at = source.randrange(len(names))
+            trial = self._experiment.trial(names[at])
+            if _can_give(trial):
+                return trial
+            names[at] = names[-1]
+            names.pop()
+        return None
 
     def _explored(self, config: Mapping[str, Any], source: random.Random) -> dict[str, Any]:
         """Return a configuration with other values. What follows from these is computed again."""
@@ -193,30 +210,6 @@ class PBT(Scheduler):
     def _generation(self, done: float) -> int:
         """Return how many generations end within that much training."""
         return int(done // self.interval)
-
-    def _ends(self) -> tuple[Sequence[str], Sequence[str]]:
-        """Return the worst and the best of the population. A trial without a number is not among the best."""
-        ordered = sorted(self._population, key=lambda name: (self._population[name].badness, number_of(name)))
-        many = min(math.ceil(len(ordered) * self.quantile), len(ordered) // 2)
-        best = [name for name in ordered[:many] if self._population[name].badness < math.inf]
-        return ordered[len(ordered) - many :], best
-
-    def _rank(self, name: str) -> int:
-        mine = self._population[name].badness
-        return 1 + sum(other.badness < mine for other in self._population.values())
-
-
-@dataclass(slots=True)
-class _Member:
-    """A trial of the population.
-
-    Attributes:
-        badness: Its value at the end of its last generation, or that of the trial that it goes on from.
-        generation: How many generations it has trained.
-    """
-
-    badness: float
-    generation: int
 
 
 def _can_give(trial: Trial) -> bool:

@@ -12,7 +12,7 @@ from nbckpt.render import count
 from nbckpt.trials.model.drawing import domains, with_values
 from nbckpt.trials.model.metrics import ITERATION, PLAIN, lookup
 from nbckpt.trials.model.objectives import listed
-from nbckpt.trials.model.space import Choice, Grid, Integer, Rounded, Uniform, round_to
+from nbckpt.trials.model.space import Choice, Grid, Integer, Rounded, Uniform, index_of, round_to
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.trial import Status, Trial
 from nbckpt.trials.model.view import ExperimentView
@@ -200,7 +200,7 @@ class _Param:
             value = value[key]
         if self.step:  # rounding may have led out of the range
             return min(max(value, self.distribution.low), self.distribution.high)
-        return self.choices.index(value) if self.choices else value
+        return index_of(self.choices, value) if self.choices else value
 
 
 def _param(path: tuple[Any, ...], domain: Any) -> _Param:

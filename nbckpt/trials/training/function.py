@@ -10,8 +10,10 @@ import inspect
 import logging
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping
+from contextlib import suppress
 from contextvars import copy_context
+from functools import partial
 from types import AsyncGeneratorType, GeneratorType
 from typing import Any, ClassVar, Literal
 
@@ -277,22 +279,61 @@ def _call(function: Function, style: Style, config: dict[str, Any], reporter: St
     if isinstance(returned, AsyncGeneratorType):
         returned = _report_each(returned, reporter)
     if inspect.iscoroutine(returned):
-        import asyncio  # here, since the process of a trial starts sooner without it
-
-        returned = asyncio.run(returned)
+        returned = _result_of(returned)
     if isinstance(returned, GeneratorType):
-        try:
-            for item in returned:
-                reporter.report(_metrics(item), None)
-        finally:
-            returned.close()
-    elif returned is not None:
+        returned = _report_all(returned, reporter)
+    _report(returned, reporter)
+
+
+def _report(returned: Any, reporter: StatusReporter) -> None:
+    if returned is not None:
         reporter.report(_metrics(returned), None)
+
+
+def _report_all(items: Generator[Any, None, Any], reporter: StatusReporter) -> Any:
+    """Report each item of a generator, and return its result."""
+    try:
+        while True:
+            try:
+                item = next(items)
+            except StopIteration as end:
+                return end.value
+            _report(item, reporter)
+    finally:
+        items.close()
 
 
 async def _report_each(items: AsyncIterator[Any], reporter: StatusReporter) -> None:
     async for item in items:
-        reporter.report(_metrics(item), None)
+        _report(item, reporter)
+
+
+def _result_of(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """Run a coroutine to its end: in another thread if this one has an event loop, as a kernel has."""
+    import asyncio  # here, since the process of a trial starts sooner without it
+    from concurrent.futures import ThreadPoolExecutor
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(coroutine)
+    is_interrupted, cancels = threading.Event(), []
+
+    async def run() -> Any:
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
+        assert task is not None
+        cancels.append(partial(loop.call_soon_threadsafe, task.cancel))
+        return coroutine.close() if is_interrupted.is_set() else await coroutine
+
+    with ThreadPoolExecutor(1, "nbckpt-function") as pool:
+        try:
+            return pool.submit(copy_context().run, asyncio.run, run()).result()
+        except KeyboardInterrupt:
+            is_interrupted.set()
+            with suppress(RuntimeError):  # the coroutine itself raised it, and its loop has ended
+                for cancel in cancels:
+                    cancel()
+            raise
 
 
 def _metrics(returned: Any) -> dict[str, Any]:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.core.tree import INSIDE
-from nbckpt.errors import NotFoundError, StoreError
+from nbckpt.errors import NotFoundError, StoreError, UsageError
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
 from nbckpt.trials.checkpoints.packing import pack
 from nbckpt.trials.checkpoints.record import Kind, Record, name_of
+from nbckpt.trials.model.metrics import whole_number
 from nbckpt.trials.training.session import CheckpointLike
 
 
@@ -103,9 +106,14 @@ class CheckpointStager:
     # Methods for the function.
 
     def lend(self, step: int) -> Path:
-        """Return a new folder for the checkpoint of *step*."""
+        """Return a new folder for the checkpoint of *step*.
+
+        Raises:
+            UsageError: The step is not a whole number.
+        """
+        name = name_of(whole_number("step", step))
         stage = self._checkpoints.stage()
-        self._lent[stage] = name_of(step)
+        self._lent[stage] = name
         return stage
 
     def is_lent(self, folder: Path) -> bool:
@@ -121,6 +129,7 @@ class CheckpointStager:
         """Take a checkpoint that the function offers, as it is now. It replaces the former offer.
 
         Raises:
+            UsageError: It is neither a dict nor a Checkpoint nor a path.
             NotFoundError: There is nothing at the path.
             CodecError: The dict cannot be pickled.
             StoreError: The disk failed; the former offer stays.
@@ -131,13 +140,17 @@ class CheckpointStager:
         if former is not None and former.stage != pending.stage:
             shutil.rmtree(former.stage, ignore_errors=True)
 
-    def _pending(self, checkpoint: CheckpointLike) -> PendingCheckpoint:
+    def _pending(self, checkpoint: Any) -> PendingCheckpoint:
         if isinstance(checkpoint, Mapping):
             return replace(self._pending(Checkpoint.from_dict(checkpoint)), kind="fields")
         if isinstance(checkpoint, Checkpoint):
             with self._filled() as stage:
                 checkpoint.to_directory(stage, overwrite=True)
             return PendingCheckpoint(stage, "fields" if (stage / INSIDE).exists() else "files")
+        if not isinstance(checkpoint, str | os.PathLike):
+            kind = type(checkpoint).__name__
+            advice = f"give a dict such as {{{kind.lower()!r}: …}}, or the path of what you saved"
+            raise UsageError(f"a checkpoint is a dict, a Checkpoint or a path, and not {kind}: {advice}")
         source = Path(checkpoint).absolute()
         if not source.exists():
             raise NotFoundError(f"there is no checkpoint at {str(source)!r}: write it before you report it")

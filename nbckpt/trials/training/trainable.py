@@ -340,7 +340,11 @@ def _name_in(path: str | os.PathLike[str]) -> str:
 
 def _inside(stage: Path, given: Any) -> str:
     """Return the path that `save_checkpoint` returned, relative to the folder that it was given."""
-    path = stage if given is None else Path(os.fspath(given))
+    if not isinstance(given, str | os.PathLike | None):
+        raise UsageError(
+            f"save_checkpoint returned {given!r}: return a dict, a path in the given folder, or None"
+        )
+    path = stage if given is None else Path(given)
     path = path if path.is_absolute() else stage / path
     try:
         return "" if path == stage else path.resolve().relative_to(stage.resolve()).as_posix()

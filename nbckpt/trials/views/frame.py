@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from nbckpt.trials.model.frame import pandas_for, with_media
+from nbckpt.trials.model.frame import beside, pandas_for, with_media
 from nbckpt.trials.model.view import ExperimentView
 
 if TYPE_CHECKING:
@@ -20,6 +20,6 @@ def dataframe(experiment: ExperimentView) -> pandas.DataFrame:
     pandas = pandas_for("dataframe()")
     rows = []
     for trial in experiment.trials:
-        config = {f"config/{key}": value for key, value in trial.config.items()}
-        rows += [{"trial": trial.id, **config, **result} for result in with_media(trial.results, trial.media)]
+        own = {"trial": trial.id} | {f"config/{key}": value for key, value in trial.config.items()}
+        rows += [own | beside(own, result) for result in with_media(trial.results, trial.media)]
     return pandas.DataFrame(rows)

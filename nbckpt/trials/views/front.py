@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from shlex import quote
 
 from nbckpt.errors import UsageError
 from nbckpt.trials.model.metrics import as_float
@@ -15,7 +16,7 @@ from nbckpt.trials.model.pareto import Point, undominated
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.trial import Trial
 from nbckpt.trials.model.view import ExperimentView
-from nbckpt.trials.views.metrics import Scope, as_media, by_metric, inferred, value_of
+from nbckpt.trials.views.metrics import Scope, by_metric, lacking, value_of
 
 ON_FRONT = "No other trial is better in one objective and at least as good in all others."
 
@@ -51,8 +52,8 @@ def wanted_objectives(
     if not metric:
         asked = spec
     else:
-        known = [spec.mode_of(name) for name in metric] if not mode else list(mode)
-        asked = Spec(None, **objectives_of(metric, known))
+        names = [metric] if isinstance(metric, str) else metric
+        asked = Spec(None, **objectives_of(names, mode or [spec.mode_of(name) for name in names]))
     if len(asked.objectives) < 2:
         raise UsageError(
             "a Pareto front needs two objectives or more: run with metric=['loss', 'latency'] and "
@@ -77,8 +78,7 @@ def best_trial(experiment: ExperimentView, metric: str, mode: str, scope: Scope)
     best = next(iter(by_metric(trials, metric, mode, scope)), None)
     value = None if best is None else value_of(best, metric, mode, scope)
     if best is None or math.isnan(as_float(value)):
-        reason = as_media(trials, metric) or f"no trial of {experiment.name!r} reported {metric!r}"
-        known = ", ".join(inferred(trials, most=None)) or "none yet"
+        reason, known = lacking(trials, metric, f"no trial of {experiment.name!r} reported {metric!r}")
         raise UsageError(f"{reason}: there are {known}")
     return best
 
@@ -88,7 +88,7 @@ def no_single_best(name: str, objectives: Sequence[Objective]) -> UsageError:
     return UsageError(
         f"{name!r} has several objectives, {listed(objectives)}, so no trial is the best in all. Show the "
         f"Pareto front: %ckpt trials {name} --pareto. The best in one: %ckpt best {name} "
-        f"--metric {objectives[0].metric}"
+        f"--metric {quote(objectives[0].metric)}"
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from nbckpt.errors import UsageError
 from nbckpt.render import Cell
 from nbckpt.trials.model.condensed import MOST_NAMES
-from nbckpt.trials.model.metrics import as_float, flat, is_automatic, plain
+from nbckpt.trials.model.metrics import as_float, flat, is_automatic, lookup, plain
 from nbckpt.trials.model.stopping import Stopper
 from nbckpt.trials.model.trial import Trial, remember, state_of
 from nbckpt.trials.views.formats import shown_value
@@ -87,6 +87,20 @@ def as_media(trials: Sequence[Trial], name: str) -> str:
     return ""
 
 
+def is_comparable(trials: Sequence[Trial], metric: str) -> bool:
+    """Return whether some trial has a number under this name that is not NaN."""
+    return any(not math.isnan(as_float(trial.newest(metric))) for trial in trials)
+
+
+def lacking(trials: Sequence[Trial], metric: str, otherwise: str) -> tuple[str, str]:
+    """Return why trials have no number of a metric, *otherwise* if they lack it, and their other metrics."""
+    is_there = any(lookup(state_of(trial).last_result, metric) is not None for trial in trials)
+    is_text = is_there and not is_comparable(trials, metric)
+    known = ", ".join(name for name in inferred(trials, most=None) if not (is_text and name == metric))
+    reason = f"{metric!r} is not a number in any trial" if is_text else otherwise
+    return as_media(trials, metric) or reason, known or ("no others" if is_text else "none yet")
+
+
 def unknown_metrics(trials: Sequence[Trial], stopper: Stopper) -> Iterator[str]:
     """Yield a sentence for each metric that a stop condition needs but no trial with results reports."""
     unknown = [set(stopper.unknown(trial)) for trial in trials if trial.iteration]
@@ -119,9 +133,9 @@ def by_metric(trials: Sequence[Trial], metric: str, mode: str, scope: Scope = "l
         return trials
     sign = 1 if mode == "min" else -1
 
-    def rank(trial: Trial) -> float:
+    def rank(trial: Trial) -> tuple[bool, float]:
         value = as_float(value_of(trial, metric, mode, scope))
-        return math.inf if math.isnan(value) else sign * value
+        return math.isnan(value), 0 if math.isnan(value) else sign * value
 
     return sorted(trials, key=rank)
 

@@ -102,12 +102,13 @@ def _of_training(shown: Sequence[Trial], running: Mapping[str, Progress]) -> Ite
 
 
 def _of_rungs(shown: Sequence[Trial]) -> Iterator[_Filled]:
-    """Yield the rungs, or the generations, if a trial has reached one."""
+    """Yield the rungs, or the generations, if a trial has reached one, and why it goes on or not."""
     scheduled = [state_of(trial).scheduling for trial in shown]
     if any(scheduling.rungs for scheduling in scheduled):
         are_generations = any(scheduling.has_generations for scheduling in scheduled)
         heading = "generation" if are_generations else "rung"
         yield Column(heading, number=True), partial(_rung, first=int(are_generations))
+        yield Column("why"), _why
 
 
 def _of_annotations(shown: Sequence[Trial]) -> Iterator[_Filled]:
@@ -133,9 +134,15 @@ def _checkpoint(trial: Trial) -> Cell:
 
 
 def _rung(trial: Trial, first: int) -> Cell:
-    """Return the last rung that a trial has reached; the cell's title says what was decided there."""
+    """Return the last rung that a trial has reached."""
     scheduling = state_of(trial).scheduling
-    return Cell(str(max(scheduling.rungs) + first) if scheduling.rungs else "", scheduling.reason)
+    return Cell(str(max(scheduling.rungs) + first) if scheduling.rungs else "")
+
+
+def _why(trial: Trial) -> Cell:
+    """Return what the scheduler decided last, without the rung, which has a column; the title says all."""
+    reason = state_of(trial).scheduling.reason
+    return Cell(short(reason.rpartition(": ")[2], _LONGEST_NOTE), reason)
 
 
 def _state_cell(trial: Trial, state: str) -> Cell:

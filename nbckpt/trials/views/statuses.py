@@ -40,9 +40,14 @@ def counted(states: Mapping[str, str]) -> str:
 
 def nothing_to_resume(name: str, trials: Iterable[Trial]) -> str:
     """Return what to say of an experiment whose trials have all ended."""
-    failed = any(trial.status == Status.ERROR for trial in trials)
-    hint = f". Retry failed trials: %ckpt resume {name} --errored" if failed else ""
-    return f"{name!r} has nothing to resume{hint}"
+    known = [*trials]
+    failed = any(trial.status == Status.ERROR for trial in known)
+    stopped = [trial.id for trial in known if trial.stopped_early]
+    hints = [
+        *([f"Retry failed trials: %ckpt resume {name} --errored"] if failed else []),
+        *([f"Continue a stopped trial: %ckpt resume {name}/{stopped[0]}"] if stopped else []),
+    ]
+    return ". ".join([f"{name!r} has nothing to resume", *hints])
 
 
 def no_trials(name: str) -> str:

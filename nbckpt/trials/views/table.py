@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from shlex import quote
 
 from nbckpt.errors import UsageError
 from nbckpt.render import Cell, Column, Fold, Hint, Page, Result, Table, count
@@ -15,11 +16,13 @@ from nbckpt.trials.model.trial import WAITS, Status, Trial, is_held
 from nbckpt.trials.model.view import ExperimentView, internals
 from nbckpt.trials.views.data import ExperimentData, experiment_data
 from nbckpt.trials.views.fields import matching
+from nbckpt.trials.views.formats import shown_value
 from nbckpt.trials.views.front import front_first, front_of, wanted_objectives
 from nbckpt.trials.views.metrics import (
-    as_media,
     by_metric,
     inferred,
+    is_comparable,
+    lacking,
     likely_mode,
 )
 from nbckpt.trials.views.remaining import left_of, progress_of
@@ -118,6 +121,7 @@ class TrialTable(Result):
                 *self._filtered(chosen),
                 *self._which(shown, chosen, states),
                 *_on_front(several, front or ()),
+                *(() if several else _best_so_far(trials, *self._best())),
                 *left_of(experiment, running),
                 *_notes(experiment, states),
             ),
@@ -180,8 +184,7 @@ class TrialTable(Result):
         """Yield sentences about which trials are shown and how to see the others, unless all are shown."""
         trials, (metric, mode) = self.experiment.trials, self._best()
         if self.sort and self.metric and all(trial.newest(metric) is None for trial in trials):
-            known = ", ".join(inferred(trials, most=None)) or "none yet"
-            reason = as_media(trials, metric) or f"no trial reported {metric!r}"
+            reason, known = lacking(trials, metric, f"no trial reported {metric!r}")
             yield f"{reason}, so they are not sorted: there are {known}"
         if len(shown) == len(chosen):
             return
@@ -213,6 +216,14 @@ def _on_front(objectives: Sequence[Objective], front: Collection[Trial]) -> Iter
         yield f"Pareto front of {listed(objectives)}: {count(len(front), 'trial')}, {names}"
 
 
+def _best_so_far(trials: Sequence[Trial], metric: str, mode: str) -> Iterator[str]:
+    """Yield the best trial with its value, if that is known."""
+    for best in by_metric(trials, metric, mode)[:1] if metric and mode else ():
+        if is_comparable(trials, metric):
+            value = best.newest(metric)
+            yield f"Best so far: {best.id}, {metric} {shown_value(value).text}"
+
+
 def _notes(experiment: ExperimentView, states: Mapping[str, str]) -> Iterator[str]:
     if not (states or experiment.running or experiment.runs_elsewhere()):
         yield no_trials(experiment.name)
@@ -221,6 +232,8 @@ def _notes(experiment: ExperimentView, states: Mapping[str, str]) -> Iterator[st
         names = ", ".join(interrupted[:8]) + (", …" if len(interrupted) > 8 else "")
         verb = "was" if len(interrupted) == 1 else "were"
         yield f"{names} {verb} interrupted. Resume: {_resume(experiment)}"
+        if experiment.spec.executor != LOOP:
+            yield from _begin_again(trial for trial in experiment.trials if trial.id in interrupted)
     yield from _waiting(experiment.trials)
     damaged = [trial for trial in experiment.trials if trial.damage]
     yield from (f"{trial.id}: {trial.damage}" for trial in damaged[:_MOST_ERRORS])
@@ -230,6 +243,15 @@ def _notes(experiment: ExperimentView, states: Mapping[str, str]) -> Iterator[st
     if experiment.running and spec.stop is not None:
         yield f"each trial stops when {spec.stopper}"
     yield from experiment.notes
+
+
+def _begin_again(interrupted: Iterable[Trial]) -> Iterator[str]:
+    """Yield which trials lose their results when they are resumed, since they saved nothing."""
+    lost = [trial.id for trial in interrupted if trial.iteration and trial.checkpoint_name is None]
+    if lost:
+        names = ", ".join(lost[:8]) + (", …" if len(lost) > 8 else "")
+        begin = "begins" if len(lost) == 1 else "begin"
+        yield f"{names} saved no checkpoint, and {begin} again when resumed."
 
 
 def _waiting(trials: Iterable[Trial]) -> Iterator[str]:
@@ -274,8 +296,11 @@ def _hints(experiment: ExperimentView, states: Mapping[str, str]) -> tuple[Hint,
             "Plot", f"%ckpt plot {name} --pareto"
         )
     metric = spec.metric or next(iter(inferred(experiment.trials)), "")
-    options = "" if spec.metric and spec.mode else f" --metric {metric} --mode {likely_mode(metric) or 'min'}"
-    return (Hint("Best trial", f"%ckpt best {name}{options}"), details) if metric else ()
+    if not is_comparable(experiment.trials, metric):
+        return (details,) if metric else ()
+    mode = likely_mode(metric) or "min"
+    options = "" if spec.metric and spec.mode else f" --metric {quote(metric)} --mode {mode}"
+    return Hint("Best trial", f"%ckpt best {name}{options}"), details
 
 
 def _resume(experiment: ExperimentView) -> str:

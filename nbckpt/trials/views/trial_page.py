@@ -53,7 +53,7 @@ class TrialShown(Result):
         trial = self.trial
         name = f"{self.experiment.name}/{trial.id}"
         state = states_of(self.experiment)[trial.id]
-        attempts = f", attempt {trial.attempts}" if trial.attempts > 1 else ""
+        attempts = f", started {trial.attempts} times" if trial.attempts > 1 else ""
         results = count(trial.iteration, "result")
         headline = f"{self.why}{name}: {state}{attempts}, {results} in {duration(trial.elapsed_s)}"
         failed = trial.error and trial.status == Status.ERROR

@@ -59,7 +59,7 @@ function numbersAxis(numbers, rows, counts) {
   const log = !counts && rows.isLog(finite);
   const as = log ? Math.log10 : Number;
   const back = log ? (/** @type {number} */ value) => 10 ** value : Number;
-  const [low, high] = finite.length ? [as(Math.min(...finite)), as(Math.max(...finite))].map(bounded) : [0, 1];
+  const [low, high] = finite.length ? rows.ends(finite).map(as).map(bounded) : [0, 1];
   const margin = (high - low) * 0.03 || 0.5;
   const [from, to] = [low - margin, high + margin];
   const place = (/** @type {Value} */ value) => (typeof value === "number" ? (as(value) - from) / (to - from) : NaN);

@@ -33,7 +33,7 @@ export function deeds(frame, { known, side, grid, undo, focus }) {
     if (!plan.ok) return frame.say(String(plan.text), "error");
     const also = /** @type {string[]} */ (plan.data?.also ?? []);
     if (also.length && names.length && (await frame.confirm({ text: `Also restore ${listed(also)}? ${also.length > 1 ? "They share" : "It shares"} data with ${listed(names)}.`, button: `With ${listed(also, 3)}`, cancel: `Only ${listed(names, 3)}` }))) {
-      also.forEach((each) => chosen.add(each));
+      for (const each of also) chosen.add(each);
       return restore();
     }
     if (!(await frame.confirm({ text: String(plan.text), button: plan.confirm || "Restore" }))) return;
@@ -42,8 +42,8 @@ export function deeds(frame, { known, side, grid, undo, focus }) {
   }
 
   async function remove() {
-    await frame.deed("delete", picked().length ? picked() : [side.ref], {}, { danger: true });
-    grid.select([]);
+    const answer = await frame.deed("delete", picked().length ? picked() : [side.ref], {}, { danger: true });
+    if (answer?.ok) grid.select([]);
   }
 
   /** Ask for one text in a form. @param {string} label @param {string} placeholder @param {string} button @param {(text: string) => Promise<unknown>} run */

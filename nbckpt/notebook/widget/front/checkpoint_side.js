@@ -31,6 +31,8 @@ export function side(frame, pane) {
     if (shown.ref === ref && !compared) return;
     compared = null;
     shown = { ...nothing(), ref };
+    element.replaceChildren();
+    drawn = "";
     draw();
     void read();
     frame.changed();
@@ -69,18 +71,28 @@ export function side(frame, pane) {
     draw();
   }
 
-  let drawn = /** @type {[unknown, string]} */ ([null, ""]);
+  let drawn = "";
+  /** What differs once the side may look different. */
+  const signature = () => JSON.stringify([compared, frame.width, frame.why(), { ...shown, chosen: [...shown.chosen] }, details.get(shown.ref), labelOf(shown.ref)]);
+
+  /** Draw the side, if it has changed: what someone reads stays open. */
   function draw() {
-    const before = drawn;
-    drawn = [compared, frame.width];
-    // A comparison is drawn once, so that its open folds and its menu stay open.
-    if (compared) return before[0] === compared && before[1] === frame.width ? undefined : dom.fill(element, comparison(compared));
+    if (signature() === drawn) return;
+    drawn = signature();
+    dom.keeping(element, () => dom.fill(element, compared ? comparison(compared) : content()));
+  }
+
+  function content() {
     const data = details.get(shown.ref);
-    if (!data) return dom.fill(element, shown.ref ? dom.make("p", { class: "nb-facts", text: frame.why() || "Opening…" }) : null);
-    const scroll = element.scrollTop;
+    if (!data) return shown.ref ? dom.make("p", { class: "nb-facts", text: frame.why() || "Opening…" }) : null;
     const back = frame.width === "narrow" ? () => pane.cover(false) : null;
-    dom.fill(element, detail.checkpoint(frame, { ...data, label: labelOf(shown.ref) }, { ...shown, changed: frame.changed, trust: pane.trust, back }));
-    element.scrollTop = scroll;
+    return detail.checkpoint(frame, { ...data, label: labelOf(shown.ref) }, { ...shown, changed: ticked, trust: pane.trust, back });
+  }
+
+  /** The boxes show by themselves which variables are chosen. */
+  function ticked() {
+    drawn = signature();
+    frame.changed();
   }
 
   /** @param {NonNullable<typeof compared>} two */

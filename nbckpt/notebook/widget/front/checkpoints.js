@@ -123,6 +123,7 @@ export function pane(frame) {
   function drawEmpty(all, found) {
     empty.hidden = !isThere || found > 0;
     split.hidden = !empty.hidden;
+    if (visible) frame.tall(empty.hidden || known.size > 0);
     if (empty.hidden) return;
     const said = (/** @type {string} */ text) => dom.make("p", { text });
     if (all) dom.fill(empty, said(`No checkpoint matches “${filter.find}”.`), dom.button({ label: "Clear", run: () => search(""), id: "clear" }));
@@ -168,10 +169,10 @@ export function pane(frame) {
     if (key === "compare" && (ids.length === 2 || side.ref)) return void side.compare(ids.length === 2 ? ids : [side.ref]), true;
     if (key === "delete" && (side.ref || ids.length)) return void deeds.remove(), true;
     if (key === "checkpoint") return saving.focus(), true;
-    return key === "escape" && escape();
+    return key === "escape" && leave();
   }
 
-  function escape() {
+  function leave() {
     if (deeds.close() || side.close()) return true;
     if (over && frame.width === "narrow") return cover(false), grid.goto(side.ref), true;
     if (filter.find) return search(""), true;
@@ -190,7 +191,6 @@ export function pane(frame) {
     key: pressed,
     shown() {
       visible = true;
-      frame.tall(true);
       draw();
       void side.read();
     },

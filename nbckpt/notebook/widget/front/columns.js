@@ -21,6 +21,7 @@
 const MORE_METRICS = 2;
 const MORE_SETTINGS = 6;
 const SAMPLE = 2000;
+const [STATUS_WIDTH, STANDING_WIDTH] = [96, 150];
 const ON_FRONT = "On the Pareto front: no other trial is better in one objective and at least as good in all others";
 
 /** What a metric of this name wants, if the name says it. Pure. @param {string} name @returns {import("./rows.js").Mode | null} */
@@ -55,6 +56,18 @@ const TITLES = /** @type {Record<string, string>} */ ({
   id: "Trial", status: "Status", step: "Step", seconds: "Time", started: "Started", saved: "Saved at", note: "Note", error: "Error",
 });
 
+/**
+ * How a trial stands that has not ended, in words, or "": how far it is, what is not saved, from where it goes on. Pure.
+ * @param {Trial} row @param {typeof import("./format.js")} format
+ */
+export function standing({ status, why, step = 0, of, left_s: left, saved, unsaved }, format) {
+  const isSaved = saved !== null && saved !== undefined;
+  const steps = unsaved && isSaved ? `, ${format.count(unsaved, "step")} ` : "";
+  if (status === "interrupted") return `Goes on from ${isSaved ? `@${saved}` : "its start"}${steps && `${steps}to do again`}`;
+  if (status !== "running" || why || !of) return status === "running" ? (why ?? "") : "";
+  return `${step}/${of}${left ? ` · ${format.left(left)}` : ""}${steps && `${steps}not saved`}`;
+}
+
 /** The title of a column. Pure. @param {string} id */
 export const title = (id) => TITLES[id] ?? id.slice(id.indexOf(":") + 1);
 
@@ -74,7 +87,7 @@ function column(frame, view, id) {
   const base = { id, title: named, sortable: true, hint: head ? `${named}. ${frame.parts.head_brushes.HINT}` : named, head };
   const cells = fills(frame, view);
   if (id === "id") return { ...base, width: 124, fill: cells.name };
-  if (id === "status") return { ...base, width: 96, fill: cells.status };
+  if (id === "status") return { ...base, width: view.rows.some((row) => standing(row, frame.format)) ? STANDING_WIDTH : STATUS_WIDTH, fill: cells.status };
   if (id === "note" || id === "error") return { ...base, width: 180, grow: 1, fill: (cell, row) => cells.text(cell, row[id]) };
   if (id === "seconds") return { ...base, width: 76, end: true, fill: (cell, row) => cells.text(cell, row.seconds == null ? "" : frame.format.duration(row.seconds)) };
   if (id === "started") return { ...base, width: 104, fill: (cell, row) => row.started && cell.append(frame.age(row.started)) };
@@ -105,14 +118,14 @@ function notationOf(frame, rows, id) {
 
 /** @param {import("./panel.js").Frame} frame @param {View} view @param {string} id */
 const isNumeric = (frame, view, id) => {
-  const row = view.rows.find((each) => (frame.parts.rows.valueOf(each, id) ?? null) !== null);
-  const value = row && frame.parts.rows.valueOf(row, id);
+  const row = view.rows.find((each) => (frame.parts.rows.valueIn(each, id) ?? null) !== null);
+  const value = row && frame.parts.rows.valueIn(row, id);
   return value === undefined || typeof value === "number" || frame.format.isOdd(value);
 };
 
 /** @param {import("./panel.js").Frame} frame @param {View} view @param {string} id @param {(value: any) => string} written */
 function widthOf(frame, view, id, written) {
-  const texts = view.rows.slice(0, 60).map((row) => written(frame.parts.rows.valueOf(row, id)).length);
+  const texts = view.rows.slice(0, 60).map((row) => written(frame.parts.rows.valueIn(row, id)).length);
   return Math.max(56, Math.min(160, 18 + 7.2 * Math.max(title(id).length + 2, ...texts)));
 }
 
@@ -142,8 +155,9 @@ export function fills(frame, view) {
   };
   /** @param {HTMLElement} cell @param {Trial} row */
   const status = (cell, row) => {
-    cell.append(dom.make("span", { class: `nb-is-${row.status}`, text: format.STATUS[row.status] ?? row.status }));
-    cell.title = row.error || row.why || "";
+    const [word, words] = [format.STATUS[row.status] ?? row.status, standing(row, format)];
+    cell.append(dom.make("span", { class: "nb-unseen", text: words && `${word}: ` }), dom.make("span", { class: `nb-is-${row.status}${words && " nb-standing"}`, text: words.replace(", ", ",\n") || word }));
+    cell.title = row.error || (words ? `${word}: ${words}` : row.why) || "";
   };
   /** @param {Trial} row */
   const course = (row) => {
@@ -156,7 +170,7 @@ export function fills(frame, view) {
   };
   /** @param {HTMLElement} cell @param {Trial} row @param {string} id @param {(value: any) => string} written @param {boolean} main */
   const value = (cell, row, id, written, main) => {
-    const now = frame.parts.rows.valueOf(row, id);
+    const now = frame.parts.rows.valueIn(row, id);
     cell.append(dom.make("span", { text: written(now), class: format.isOdd(now) ? "nb-odd" : row.status === "failed" && id.startsWith("metrics:") ? "nb-quiet-text" : "" }));
     if (now !== null && now !== undefined) cell.title = format.exact(now);
     if (main) cell.append(course(row));
@@ -183,7 +197,8 @@ export function cards(frame, view) {
     cells.name(first, row);
     const now = row.metrics?.[view.metric];
     first.append(dom.make("span", { class: "nb-card-value", text: written(now), title: format.exact(now) }), cells.course(row), dom.make("span", { class: "nb-quiet-text", text: progress(row) || (second && row.metrics?.[second] !== undefined ? `${second} ${secondly(row.metrics[second])}` : "") }));
-    const about = row.status === "failed" && row.error ? row.error : others.map(({ name, as }) => `${name} ${as(row.settings?.[name])}`).join(" · ");
+    const isGoing = row.status === "running" && !row.why;
+    const about = row.status === "failed" && row.error ? row.error : (!isGoing && standing(row, format)) || others.map(({ name, as }) => `${name} ${as(row.settings?.[name])}`).join(" · ");
     cell.append(dom.make("span", { class: "nb-card" }, first, dom.make("span", { class: "nb-card-about nb-quiet-text", text: about, title: about })));
   };
   return [{ id: "id", title: "Trial", width: 200, grow: 1, fill }];

@@ -124,9 +124,11 @@ export function picture(frame, beside) {
     if (asked === key || !frame.live()) return;
     asked = key;
     images.replaceChildren();
-    const answer = await frame.ask("trial", [ids[0]], { experiment: beside.known.name });
+    const strip = parts.media.strip(frame, { ids, experiment: beside.known.name });
+    const answer = await frame.ask("steps", ids, { experiment: beside.known.name });
     if (asked !== key || !answer?.data?.media) return;
-    images.replaceChildren(...parts.media.strip(frame, { ids, media: answer.data.media, experiment: beside.known.name }));
+    images.replaceChildren(...strip.elements);
+    strip.take(answer.data.media);
   }
 
   return {

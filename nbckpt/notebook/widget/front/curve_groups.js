@@ -1,5 +1,5 @@
 /**
- * Trials grouped by the value of a setting, with the mean line of each group. Pure: the tests import this in Node.
+ * Trials grouped by the values of one or two settings, with the mean line of each group. Pure: the tests import this in Node.
  *
  * @typedef {import("./rows.js").Trial} Trial
  * @typedef {{ key: string, text: string, ids: string[] }} Group `key` tells it from the groups of other settings
@@ -11,12 +11,36 @@ const MOST = 8;
 const MOST_STEPS = 240;
 
 /**
- * Cut trials into groups, in the order of the values. Many numbers make five ranges with about as many trials each; of many texts, the
- * most frequent stand alone. Trials without the setting are in no group.
- * @param {Iterable<Trial>} trials @param {string} setting @param {typeof import("./rows.js")} rows @param {typeof import("./format.js")} format
+ * Cut trials into groups, in the order of the values. Many numbers make five ranges with about as many trials each; of many texts or
+ * pairs, the most frequent stand alone. Trials without one of the settings are in no group.
+ * @param {Iterable<Trial>} trials @param {string[]} settings at most two @param {typeof import("./rows.js")} rows @param {typeof import("./format.js")} format
  * @returns {Group[]}
  */
-export function groups(trials, setting, rows, format) {
+export function groups(trials, settings, rows, format) {
+  const all = [...trials];
+  const [first = [], second] = settings.map((setting) => cut(all, setting, rows, format));
+  const made = second ? few(first.flatMap((one) => second.map((other) => both(one, other))).filter(({ ids }) => ids.length)) : first;
+  return made.map(({ text, ids }) => ({ key: `${settings.join()}=${text}`, text, ids }));
+}
+
+/** @typedef {{ text: string, ids: string[] }} Part */
+
+/** @param {Part} one @param {Part} other @returns {Part} */
+function both(one, other) {
+  const known = new Set(one.ids);
+  return { text: `${one.text}, ${other.text}`, ids: other.ids.filter((id) => known.has(id)) };
+}
+
+/** The most frequent alone, in their order, and the others as one. @param {Part[]} made */
+function few(made) {
+  const usual = new Set([...made].sort((a, b) => b.ids.length - a.ids.length).slice(0, made.length > MOST ? MOST - 1 : MOST));
+  const others = made.filter((each) => !usual.has(each)).flatMap(({ ids }) => ids);
+  const alone = made.filter((each) => usual.has(each));
+  return others.length ? [...alone, { text: "others", ids: others }] : alone;
+}
+
+/** @param {Trial[]} trials @param {string} setting @param {typeof import("./rows.js")} rows @param {typeof import("./format.js")} format @returns {Part[]} */
+function cut(trials, setting, rows, format) {
   /** @type {Map<string, { value: import("./rows.js").Value, ids: string[] }>} */
   const byText = new Map();
   for (const { id, settings } of trials) {
@@ -28,17 +52,13 @@ export function groups(trials, setting, rows, format) {
   }
   const values = [...byText.values()];
   const isNumeric = values.every(({ value }) => typeof value === "number");
-  const made = isNumeric && values.length > FEW ? ranges(/** @type {any} */ (values), format) : single(values, isNumeric, rows, format);
-  return made.map(({ text, ids }) => ({ key: `${setting}=${text}`, text, ids }));
+  return isNumeric && values.length > FEW ? ranges(/** @type {any} */ (values), format) : few(single(values, isNumeric, rows, format));
 }
 
 /** @param {{ value: import("./rows.js").Value, ids: string[] }[]} values @param {boolean} isNumeric @param {typeof import("./rows.js")} rows @param {typeof import("./format.js")} format */
 function single(values, isNumeric, rows, format) {
   const sorted = values.sort((a, b) => (isNumeric ? Number(a.value) - Number(b.value) : rows.natural(String(a.value), String(b.value))));
-  const usual = new Set([...sorted].sort((a, b) => b.ids.length - a.ids.length).slice(0, sorted.length > MOST ? MOST - 1 : MOST));
-  const others = sorted.filter((each) => !usual.has(each)).flatMap(({ ids }) => ids);
-  const made = sorted.filter((each) => usual.has(each)).map(({ value, ids }) => ({ text: format.setting(value), ids }));
-  return others.length ? [...made, { text: "others", ids: others }] : made;
+  return sorted.map(({ value, ids }) => ({ text: format.setting(value), ids }));
 }
 
 /** @param {{ value: number, ids: string[] }[]} values @param {typeof import("./format.js")} format */

@@ -20,6 +20,32 @@ const NARROW = 420;
 const STEPS = /** @type {Record<string, [number, number]>} */ ({ ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] });
 const WHOLE_STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 1e6, 1e7];
 
+const ZOOM = /** @type {Record<string, number>} */ ({ "+": 0.5, "=": 0.5, "-": 2 });
+const MOVE = 0.25;
+const CLOSEST = 500;
+
+/**
+ * The range that a key zooms to or moves to; null for other keys. Pure.
+ * @param {{ key: string, shiftKey: boolean }} event @param {[number, number]} range what is shown @param {number} at what stays where it is
+ * @returns {[number, number] | null}
+ */
+export function ranged({ key, shiftKey }, [from, to], at) {
+  const by = shiftKey ? (STEPS[key]?.[0] ?? 0) * MOVE * (to - from) : 0;
+  if (by) return [from + by, to + by];
+  return ZOOM[key] ? [at - (at - from) * ZOOM[key], at + (to - at) * ZOOM[key]] : null;
+}
+
+/**
+ * A range within the whole one, and not too narrow; null for the whole. Pure.
+ * @param {[number, number]} range @param {[number, number]} whole @returns {[number, number] | null}
+ */
+export function bounded([from, to], [low, high]) {
+  const width = Math.max(to - from, (high - low) / CLOSEST);
+  if (width >= high - low) return null;
+  const left = Math.max(low, Math.min(high - width, from));
+  return [left, left + width];
+}
+
 /** A number at an axis. Pure. @param {number | null} value */
 const tick = (value) => (value === null ? null : Math.abs(value) >= 1e5 || (value !== 0 && Math.abs(value) < 1e-3) ? value.toExponential(1) : String(Number(value.toPrecision(6))));
 
@@ -30,7 +56,7 @@ const tick = (value) => (value === null ? null : Math.abs(value) >= 1e5 || (valu
 export function plot(frame, beside, view) {
   const { dom, format, parts } = frame;
   const { series, ink } = parts;
-  const root = dom.make("div", { class: "nb-plot", tabindex: 0, role: "group", "aria-label": "Curves. Left and right move by a step, up and down go to the next line." });
+  const root = dom.make("div", { class: "nb-plot", tabindex: 0, role: "group", "aria-label": "Curves. Left and right move by a step, up and down go to the next line, plus and minus zoom." });
   const tip = dom.make("div", { class: "nb-tip", role: "status" });
   const over = dom.draw("svg", { class: "nb-over", "aria-hidden": "true" });
   /** @type {any} */
@@ -99,12 +125,17 @@ export function plot(frame, beside, view) {
     ink.lines(u.ctx, strokes, u.bbox, scales, { pale: css("--nb-pale"), line, ratio });
     const named = strokes.filter(({ slot, faint, y }) => slot !== undefined && !faint && y.length);
     const written = format.numbers(named.map(({ y }) => y[y.length - 1]));
-    const texts = named.map(({ id, name = id, y, slot }) => ({ text: labelOf(name, written(y[y.length - 1])), value: y[y.length - 1], slot: slot ?? 0 }));
-    ink.labels(u.ctx, texts, u.bbox, scales, { line, ratio, font: `${12 * ratio}px sans-serif`, spread: series.spread });
+    const ends = named.map(({ id, name = id, y, slot = 0 }) => ({ name, value: y[y.length - 1], slot }));
+    const texts = labelsOf(ends.map(({ name, value }) => [name, written(value)]));
+    ink.labels(u.ctx, ends.map((end, at) => ({ ...end, text: texts[at] })), u.bbox, scales, { line, ratio, font: `${12 * ratio}px sans-serif`, spread: series.spread });
   }
 
-  /** What stands at the end of a line: its name, and its last value where there is room. A long name is in the legend only. @param {string} name @param {string} value */
-  const labelOf = (name, value) => (name.length > 8 ? value : root.clientWidth < NARROW ? name : `${name}  ${value}`);
+  /** What stands at the ends of lines: their names, with the last values where all have room. A long name is in the legend only. @param {string[][]} ends */
+  function labelsOf(ends) {
+    const fits = (/** @type {string} */ text) => text.length <= (root.clientWidth < NARROW ? 7 : 14);
+    const whole = ends.map((end) => end.join("  "));
+    return whole.every(fits) ? whole : ends.map(([name, value]) => (fits(name) ? name : value));
+  }
 
   /** @param {any} u */
   function selected(u) {
@@ -189,11 +220,21 @@ export function plot(frame, beside, view) {
     tell([{ stroke, index, far: 0 }]);
   }
 
+  /** What a zoom by keys keeps in its place: the cross hair if it is in sight. */
+  function middle() {
+    const [from, to] = view.scales().x;
+    const at = view.strokes().find(({ id }) => id === cross?.id)?.x[cross?.at ?? 0] ?? NaN;
+    return at >= from && at <= to ? at : (from + to) / 2;
+  }
+
   /** @param {KeyboardEvent} event */
   function key(event) {
     const steps = STEPS[event.key];
     const order = [...view.strokes()].reverse();
-    if (!steps || event.ctrlKey || !order.length) return false;
+    if (event.ctrlKey || event.metaKey || event.altKey || !order.length) return false;
+    const range = ranged(event, view.scales().x, middle());
+    if (range) return view.zoomed(range), true;
+    if (!steps) return false;
     const from = order.findIndex(({ id }) => id === cross?.id);
     const to = order[Math.max(0, Math.min(order.length - 1, from + steps[1]))] ?? order[0];
     point(to.id, from < 0 ? to.x.length - 1 : (cross?.at ?? 0) + steps[0]);

@@ -30,7 +30,8 @@ export function picture(frame, beside, tools) {
   const { series, curve_groups: grouping } = parts;
   const kept = frame.choices("trials").curves ?? {};
   const state = {
-    log: Boolean(kept.log), time: Boolean(kept.time), all: false, smooth: Number(kept.smooth ?? 0), group: String(kept.group ?? ""), charts: Boolean(kept.charts),
+    log: Boolean(kept.log), time: Boolean(kept.time), all: false, smooth: Number(kept.smooth ?? 0), group: String(kept.group ?? ""), second: String(kept.second ?? ""), charts: Boolean(kept.charts),
+    order: Array.isArray(kept.order) ? kept.order.map(String) : [],
     zoom: /** @type {[number, number] | null} */ (null),
   };
   const hidden = parts.legend.hiding(draw);
@@ -44,20 +45,24 @@ export function picture(frame, beside, tools) {
   const plot = parts.curve_plot.plot(frame, beside, {
     strokes: () => strokes, scales: () => scales, byTime: () => state.time, whole,
     zoomed(range) {
-      state.zoom = range;
+      state.zoom = parts.curve_plot.bounded(range, reach());
       draw();
     },
     ready: () => element.isConnected && drawChanged(),
   });
-  const charts = parts.metric_charts.charts(frame, { ...beside, metric }, hidden);
+  const charts = parts.metric_charts.charts(frame, { ...beside, metric }, hidden, state, () => keep());
   const element = dom.make("div", { class: "nb-curves" }, plot.root, legend, foot);
 
   /** Whether all metrics are shown, which needs two of them. */
   const isCharts = () => state.charts && beside.known.metrics.length > 1;
-  /** The setting by which lines are grouped, or "". */
-  const setting = () => (!isCharts() && beside.known.settings.includes(state.group) ? state.group : "");
+  /** The settings by which lines are grouped: none, one or two. */
+  const settings = () => {
+    const known = [state.group, state.second].filter((name, at, all) => beside.known.settings.includes(name) && all.indexOf(name) === at);
+    return isCharts() || known[0] !== state.group ? [] : known;
+  };
+  const setting = () => settings().join(", ");
   /** @returns {Group[]} of all trials, so that colours do not depend on the filter */
-  const groups = () => (setting() ? grouping.groups(beside.known.rows.values(), setting(), parts.rows, format) : []);
+  const groups = () => grouping.groups(beside.known.rows.values(), settings(), parts.rows, format);
   const rowsWithLine = () => beside.visible().filter((row) => beside.known.lines.has(row.id));
 
   /** @param {import("./rows.js").Trial} row @param {number | undefined} slot @returns {Stroke} */
@@ -90,15 +95,21 @@ export function picture(frame, beside, tools) {
     return [...lines.sort((a, b) => Number(a.slot !== undefined) - Number(b.slot !== undefined)), ...means.filter(({ x }) => x.length)];
   }
 
+  /** The whole range: all lines, and as far as running trials will go. @returns {[number, number]} */
+  function reach() {
+    const all = strokes.flatMap(({ x }) => (x.length ? [x[0], x[x.length - 1]] : []));
+    const of = state.time ? [] : beside.visible().map((row) => (row.status === "running" ? (row.of ?? 0) : 0));
+    const [low, high] = parts.rows.ends(all);
+    return [state.time ? Math.min(0, low) : low, Math.max(high, parts.rows.ends(of)[1])];
+  }
+
   /** @returns {import("./ink.js").Scales} */
   function measure() {
-    const ends = strokes.flatMap(({ x }) => (x.length ? [x[0], x[x.length - 1]] : []));
-    const of = state.time ? [] : beside.visible().map((row) => (row.status === "running" ? (row.of ?? 0) : 0));
-    const x = state.zoom ?? /** @type {[number, number]} */ ([Math.min(...ends, state.time ? 0 : Infinity), Math.max(...ends, ...of)]);
+    const x = state.zoom ?? reach();
     const sound = strokes.filter(({ failed }) => !failed);
     const values = inRange(state.all || !sound.length ? strokes : sound, x);
     const log = state.log && values.some((value) => value > 0);
-    return { x: ends.length && x[1] > x[0] ? x : [0, Math.max(1, x[1] || 1)], y: series.range(values, { log, all: state.all }), log };
+    return { x: x[1] > x[0] ? x : [0, Math.max(1, x[1] || 1)], y: series.range(values, { log, all: state.all }), log };
   }
 
   function draw() {
@@ -194,10 +205,10 @@ export function picture(frame, beside, tools) {
   let offered = "";
   function drawTools() {
     if (isCharts()) return tools.replaceChildren();
-    const now = JSON.stringify([beside.known.settings, state.group]);
+    const now = JSON.stringify([beside.known.settings, state.group, state.second]);
     if (now === offered && tools.dataset.of === "curves" && tools.childElementCount) return;
     [offered, tools.dataset.of] = [now, "curves"];
-    dom.refill(tools, smoothing(), beside.known.settings.length > 0 && grouped(), more());
+    dom.refill(tools, smoothing(), beside.known.settings.length > 0 && grouped("Group by", "group"), settings().length > 0 && grouped("and by", "second"), more());
   }
 
   function smoothing() {
@@ -210,11 +221,12 @@ export function picture(frame, beside, tools) {
     return dom.make("label", { class: "nb-smooth" }, dom.make("span", { text: "Smooth" }), slider);
   }
 
-  /** The choice of the setting by which lines are grouped. */
-  function grouped() {
-    const choices = [{ value: "", text: "none" }, ...beside.known.settings.map((name) => ({ value: name, text: name }))];
-    return dom.make("label", { class: "nb-smooth" }, dom.make("span", { text: "Group by" }), dom.select("Group by", choices, setting(), (value) => {
-      state.group = value;
+  /** The choice of a setting by which lines are grouped. @param {string} label @param {"group" | "second"} which */
+  function grouped(label, which) {
+    const names = beside.known.settings.filter((name) => which === "group" || name !== state.group);
+    const choices = [{ value: "", text: "none" }, ...names.map((name) => ({ value: name, text: name }))];
+    return dom.make("label", { class: "nb-smooth" }, dom.make("span", { text: label }), dom.select(label, choices, names.includes(state[which]) ? state[which] : "", (value) => {
+      state[which] = value;
       hidden.clear(true);
       keep();
       draw();
@@ -222,7 +234,7 @@ export function picture(frame, beside, tools) {
   }
 
   function more() {
-    const button = dom.button({ label: "More", icon: "down", quiet: true, id: "curves-more", run: () => frame.menu(button, [
+    const button = dom.button({ label: "View", icon: "down", quiet: true, id: "curves-more", run: () => frame.menu(button, [
       { label: "Log scale", checked: state.log, run: () => turn("log") },
       { label: "By time", checked: state.time, run: () => turn("time") },
       { label: "Show all values", checked: state.all, run: () => turn("all") },
@@ -252,7 +264,7 @@ export function picture(frame, beside, tools) {
     turnCharts(false);
     beside.metric(name);
   }
-  const choices = () => ({ curves: { log: state.log, time: state.time, smooth: state.smooth, group: state.group, charts: state.charts } });
+  const choices = () => ({ curves: { log: state.log, time: state.time, smooth: state.smooth, group: state.group, second: state.second, charts: state.charts, order: state.order } });
   const keep = () => frame.keep("trials", { ...frame.choices("trials"), ...choices() });
 
   const sized = new ResizeObserver(() => plot.isDrawn() && element.isConnected && !table.isOn() && draw());

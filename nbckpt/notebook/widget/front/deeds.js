@@ -47,7 +47,7 @@ export function deeds(frame, pane) {
 
   /** @param {string} verb @param {string} label @param {import("./dom.js").IconName} icon @param {string[]} ids @param {boolean} [asks] @returns {Action} */
   const able = (verb, label, icon, ids, asks = false) => ({
-    label, icon, id: verb, kernel: true, danger: verb === "stop", why: hindrance(verb, rowsOf(ids)),
+    label, icon, id: verb, kernel: true, why: hindrance(verb, rowsOf(ids)),
     run: () => void (asks ? pane.deed(verb, ids, { danger: verb === "stop" }) : pane.act(verb, ids)),
   });
 

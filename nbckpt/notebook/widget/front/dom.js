@@ -162,6 +162,25 @@ export function refill(line, ...children) {
 }
 
 /**
+ * Change what someone reads: folds stay as they are, and the focus and the place stay.
+ * @param {Element} element the one that scrolls @param {() => void} change
+ */
+export function keeping(element, change) {
+  const folds = () => [...element.querySelectorAll("details")].map((fold) => /** @type {const} */ ([fold.querySelector("summary")?.textContent, fold]));
+  const nameOf = (/** @type {Element} */ one) => `${one.tagName} ${one.getAttribute("data-action") ?? one.getAttribute("aria-label") ?? one.textContent}`;
+  const top = element.scrollTop;
+  const open = new Map(folds().map(([name, fold]) => [name, fold.open]));
+  const focused = element.contains(document.activeElement) ? document.activeElement : null;
+  change();
+  for (const [name, fold] of folds()) fold.open = open.get(name) ?? fold.open;
+  if (focused && !focused.isConnected) {
+    const same = [...element.querySelectorAll(focused.tagName)].find((one) => nameOf(one) === nameOf(focused));
+    /** @type {HTMLElement | undefined} */ (same)?.focus({ preventScroll: true });
+  }
+  element.scrollTop = top;
+}
+
+/**
  * Put HTML that the kernel has already escaped into an element. Nothing else in the panel sets markup.
  * @param {Element} element @param {string} html
  */

@@ -1,5 +1,5 @@
 /**
- * Trials as dots over two axes: the drawing of Best so far, of the Pareto front, of each setting, and of two settings.
+ * Trials as dots over two axes: the drawing of Best so far, of the Pareto front, of each setting, of two settings, and of the timeline.
  *
  * @typedef {import("./rows.js").Trial} Trial
  * @typedef {import("./axes.js").Axis} Axis
@@ -17,6 +17,7 @@
  * @property {(row: Trial) => number} [radius]
  * @property {[string, string]} [scale] what the ends of the colours stand for
  * @property {boolean} [fans] dots of one place stand around it
+ * @property {(row: Trial) => number} [begins] where across a line to the dot begins, which shows the status of the trial
  * @property {string} text what the picture says, as sentences
  */
 
@@ -154,7 +155,7 @@ export function dots(frame, beside, label, shape) {
   }
 
   /** @param {Shape} shape @param {Set<string>} seen */
-  function drawing({ dots: all, axes: [x, y], titles, steps, goesOn, fans, colour, radius }, seen) {
+  function drawing({ dots: all, axes: [x, y], titles, steps, goesOn, fans, begins, colour, radius }, seen) {
     const [width, height] = [Math.max(260, root.clientWidth), Math.max(160, root.clientHeight)];
     const box = { left: LEFT, top: TOP, width: width - LEFT - RIGHT, height: height - TOP - BOTTOM };
     const placed = (/** @type {Dot} */ each) => ({ ...each, left: box.left + x.place(each.x) * box.width, top: box.top + (1 - y.place(each.y)) * box.height });
@@ -162,12 +163,15 @@ export function dots(frame, beside, label, shape) {
     spots = (fans ? fanned(some) : some).sort((a, b) => a.left - b.left);
     const turns = steps.map(placed).map(({ row, left, top }) => ({ row, x: left, y: top }));
     const end = goesOn && spots.length ? spots[spots.length - 1].left : undefined;
+    const across = (/** @type {number} */ value) => (box.left + x.place(value) * box.width).toFixed(1);
+    const spans = begins ? spots.map(({ row, left, top: at }) => dom.draw("line", { x1: across(begins(row)), x2: left, y1: at, y2: at, class: "nb-span", "data-status": seen.has(row.id) ? row.status : "" })) : [];
     const later = (/** @type {Dot} */ { row }) => Number(seen.has(row.id)) + Number(beside.slots.has(row.id));
     return dom.draw("svg", { viewBox: `0 0 ${width} ${height}`, width, height, "aria-hidden": "true" },
       ...ground(dom, x, y, box),
       dom.draw("text", { x: box.left, y: 14, class: "nb-axis-title", text: titles[1].text }),
       dom.draw("text", { x: box.left + box.width, y: height - 6, "text-anchor": "end", class: "nb-axis-title", text: titles[0].text }),
       dom.draw("path", { d: stairs(turns, end), class: "nb-stairs" }),
+      ...spans,
       ...[...spots].sort((a, b) => later(a) - later(b)).map((each) => dot(dom, beside, each.row, { x: each.left, y: each.top }, { seen, title: about(each.row), colour: colour?.(each.row), radius: radius?.(each.row) })),
       ...apart(turns).slice(-MOST_NAMES).map(({ row, x: left, y: top }) => dom.draw("text", { x: left + 6, y: top - 6, class: "nb-dot-name", text: row.id })));
   }

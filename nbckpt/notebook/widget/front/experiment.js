@@ -58,7 +58,7 @@ export function experiment(rows, series) {
       known.sparks.clear();
       known.lines.clear();
     }
-    if (message.experiment !== known.name) [sent, known.rows].forEach((each) => each.clear());
+    if (message.experiment !== known.name) for (const each of [sent, known.rows]) each.clear();
     Object.assign(known, {
       name: String(message.experiment ?? ""), metric: String(message.metric ?? ""), mode: message.mode === "max" ? "max" : "min",
       guess: Boolean(message.mode_is_guess), experiments: message.experiments ?? [], metrics: message.metrics ?? [], objectives: message.objectives ?? [], compared: String(message.compared ?? ""),

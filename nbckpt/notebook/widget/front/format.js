@@ -22,7 +22,7 @@ export const STATUS = {
 };
 
 /** @param {Value} value */
-export const isFinite = (value) => typeof value === "number" && Number.isFinite(value);
+export const isNumber = (value) => typeof value === "number" && Number.isFinite(value);
 
 /** @param {Value} value whether it is nan or infinite */
 export const isOdd = (value) => typeof value === "string" && NOT_FINITE.has(value);
@@ -39,7 +39,7 @@ const thousands = (whole) => whole.replace(/\B(?=(\d{3})+(?!\d))/g, ",");
  * @returns {(value: Value) => string}
  */
 export function numbers(values, digits = 4) {
-  const finite = [...values].filter(isFinite).map((value) => Math.abs(Number(value)));
+  const finite = [...values].filter(isNumber).map((value) => Math.abs(Number(value)));
   const whole = finite.every(Number.isInteger);
   const sizes = finite.filter((value) => value > 0);
   // Not Math.min(...sizes): a browser refuses some 120,000 arguments.

@@ -23,9 +23,12 @@ export function frame({ model, signal, parts: modules, load, panes: names, small
   const handlers = new WeakMap();
   /** @param {Element} element @param {(event: KeyboardEvent) => boolean} handler */
   const listen = (element, handler) => void handlers.set(element, handler);
-  const link = parts.link.link({ model, signal, heard, changed: () => standingChanged(), inSight: () => inSight });
+  const link = parts.link.link({ model, signal, heard, changed: () => standingChanged(), sight });
   let width = /** @type {Width} */ ("wide");
   let inSight = true;
+  const view = Math.random().toString(36).slice(2);
+  /** The panes that this view was sent in full, and all changes since. @type {Set<string>} */
+  const whole = new Set();
   const hour = () => format.hour(link.since());
   const why = () => parts.state_line.reason(link.standing(), hour());
   /** What needs the kernel is grey while that does not answer. @param {Partial<Action>} action */
@@ -35,11 +38,11 @@ export function frame({ model, signal, parts: modules, load, panes: names, small
   const state = parts.state_line.line(dom, link, { hour, small });
   const messages = parts.message_line.messages(dom, { why, undo: () => void line.act("undo", []) });
   const line = parts.action_line.actions(parts, { link, say: messages.say, listen, grey, front: () => front });
-  const more = dom.button({ label: "More", icon: "more", bare: true, quiet: true, run: () => popups.menu(more, entries()) });
+  const more = dom.button({ label: "Menu", icon: "more", bare: true, quiet: true, run: () => popups.menu(more, entries()) });
   const body = dom.make("div", { class: "nb-body" });
   const root = dom.make(
     "div",
-    { class: `nbckpt nb-panel${small ? " nb-small" : ""}`, role: "region", "aria-label": "nbckpt", "data-lm-suppress-shortcuts": "true" },
+    { class: `nbckpt nb-panel${small ? " nb-small" : ""}`, role: small ? "group" : "region", "aria-label": "nbckpt", "data-lm-suppress-shortcuts": "true" },
     dom.make("div", { class: "nb-top" }, small ? null : tabs.element, state.element, small ? null : more),
     body,
     dom.make("div", { class: "nb-foot" }, line.element, messages.element),
@@ -76,11 +79,11 @@ export function frame({ model, signal, parts: modules, load, panes: names, small
     /** Open a menu of what can be done. @param {HTMLElement} anchor @param {Partial<Action>[]} actions */
     menu: (anchor, actions) => popups.menu(anchor, /** @type {Action[]} */ (actions.filter((action) => action.label).map(grey))),
     /** What was chosen in a pane: metric, columns, split. @param {string} pane @returns {Record<string, any>} */
-    choices: (pane) => ({ ...(model.get("chosen") ?? {})[pane] }),
+    choices: (pane) => ({ ...model.get("chosen")?.[pane] }),
     /** Keep what was chosen, with the notebook. @param {string} pane @param {Record<string, any>} chosen */
     keep: (pane, chosen) => store("chosen", pane, chosen),
     /** Read and keep what has a trait of its own. @param {"sort" | "filter"} trait @param {string} pane */
-    kept: (trait, pane) => (model.get(trait) ?? {})[pane],
+    kept: (trait, pane) => model.get(trait)?.[pane],
     /** @param {string} trait @param {string} pane @param {unknown} value */
     store,
     age,
@@ -97,7 +100,7 @@ export function frame({ model, signal, parts: modules, load, panes: names, small
   /** @param {string} trait @param {string} pane @param {unknown} value */
   function store(trait, pane, value) {
     if (link.standing() === "gone") return;
-    model.set(trait, { ...model.get(trait), [pane]: value });
+    model.set(trait, { ...model.get(trait), [pane]: structuredClone(value) }); // a pane may change its own later
     model.save_changes();
   }
 
@@ -142,6 +145,7 @@ export function frame({ model, signal, parts: modules, load, panes: names, small
   }
 
   function standingChanged() {
+    if (link.standing() === "silent") whole.clear(); // what the kernel sent meanwhile may be lost
     if (state.draw()) front?.standing?.();
     changed();
   }
@@ -170,10 +174,16 @@ export function frame({ model, signal, parts: modules, load, panes: names, small
     line.draw(true);
   }
 
+  /** What is in sight, and in which view: several may be open, also in other pages. */
+  function sight() {
+    return { view, pane: inSight ? front.id : null };
+  }
+
   /** Tell the kernel what is in sight. */
   function follow() {
     if (!front) return;
-    link.tell({ kind: "follow", pane: inSight ? front.id : null, ...front.follow() });
+    link.tell({ kind: "follow", ...sight(), fresh: !whole.has(front.id), ...front.follow() });
+    if (inSight) whole.add(front.id);
   }
 
   /** @param {KeyboardEvent} event */
@@ -242,7 +252,7 @@ export function frame({ model, signal, parts: modules, load, panes: names, small
       messages.close();
       cancelAnimationFrame(due);
       for (const pane of panes) pane.close?.();
-      link.tell({ kind: "follow", pane: null });
+      link.tell({ kind: "follow", view, pane: null });
     },
   };
 }

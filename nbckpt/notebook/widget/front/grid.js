@@ -21,6 +21,7 @@
  * @property {(row: any) => void} [onFocus]
  * @property {(row: any) => void} [onOpen]
  * @property {(row: any | null) => void} [onHover]
+ * @property {() => void} [onLeave] pointer or focus has left: rows need not hold still any more
  * @property {(row: any) => Record<string, string>} [attributes] of a row, `class` among them
  * @property {(event: KeyboardEvent, row: any) => boolean} [onKey] before the keys of the grid
  * @property {(event: KeyboardEvent, column: Column) => boolean} [onHeadKey] the same, in the header
@@ -110,7 +111,7 @@ export function grid({ parts, listen, signal }, options) {
       drawn.delete(id);
     }
     let before = /** @type {HTMLElement | null} */ (null);
-    shown.forEach((row, index) => (before = place(row, first + index, before)));
+    for (const [index, row] of shown.entries()) before = place(row, first + index, before);
     if (focused && !body.contains(document.activeElement)) cellOf(focus.row, focus.column)?.focus({ preventScroll: true });
   }
 
@@ -226,7 +227,9 @@ export function grid({ parts, listen, signal }, options) {
   element.addEventListener("pointerleave", () => {
     over = false;
     options.onHover?.(null);
+    options.onLeave?.();
   });
+  element.addEventListener("focusout", () => options.onLeave?.());
   grid_keys.passWheel(element);
   listen(element, key);
   if (options.onMenu) parts.press.press(element, opened, signal);

@@ -3,7 +3,7 @@
  *
  * @typedef {import("./rows.js").Trial} Trial
  * @typedef {{ experiment: string, metric: string, best: Trial | undefined, settings: string[], summary: Record<string, any>,
- *   total: number, counts: Record<string, number>, interrupted: string[] }} Known
+ *   total: number, counts: Record<string, number>, interrupted: string[], ended: number }} Known
  */
 
 const NAMES = 5;
@@ -42,11 +42,11 @@ export const names = (ids) => ids.slice(0, NAMES).join(", ") + (ids.length > NAM
  * @param {import("./panel.js").Frame} frame @param {Known} known @param {(id: string) => void} show
  * @returns {(Node | null)[]}
  */
-export function answer(frame, { metric, best, settings, summary, total, counts, interrupted }, show) {
+export function answer(frame, { metric, best, settings, summary, total, counts, interrupted, ended }, show) {
   const { dom, format } = frame;
   const busy = (counts.running ?? 0) + (counts.waiting ?? 0) + (counts.paused ?? 0) > 0;
   const parts = [];
-  if (busy) parts.push(dom.make("span", { text: progressText(counts, summary.left_s, format) }));
+  if (busy) parts.push(dom.progress(ended / Math.max(1, total), `${format.whole(ended)} of ${format.count(total, "trial")} have ended`), dom.make("span", { text: progressText(counts, summary.left_s, format) }));
   if (interrupted.length && !counts.running)
     parts.push(dom.make("span", { class: "nb-is-interrupted", text: `${format.count(interrupted.length, "trial was", "trials were")} interrupted: ${names(interrupted)}` }));
   if (best) {

@@ -18,7 +18,7 @@ export function pane(frame) {
   let head = { on: false, here: "", total: 0, size: 0, missed: 0, running: null, failed: [], undo: false, live: {} };
   let isThere = false;
   const open = /** @type {Set<string>} */ (new Set());
-  const filter = { find: "", variable: "" };
+  const filter = { find: "", variable: "", ...frame.kept("filter", "history") };
   /** @type {{ ref: string, data: Message | null }} */
   let shown = { ref: "", data: null };
   /** How the state that is shown differs from now. @type {Message | null} */
@@ -40,10 +40,14 @@ export function pane(frame) {
   const split = dom.make("div", { class: "nb-split" }, list, side);
   const element = dom.make("div", { class: "nb-history" }, headline, tools, form, empty, split);
 
-  find.addEventListener("input", () => {
-    filter.find = find.value.trim();
+  find.value = filter.find;
+  find.addEventListener("input", () => filterBy({ find: find.value.trim() }));
+
+  /** @param {Partial<typeof filter>} change */
+  function filterBy(change) {
+    frame.store("filter", "history", Object.assign(filter, change));
     draw();
-  });
+  }
 
   function made() {
     const table = frame.grid({
@@ -126,14 +130,16 @@ export function pane(frame) {
   function drawEmpty(number) {
     empty.hidden = !isThere || number > 0;
     split.hidden = !empty.hidden;
+    if (visible) frame.tall(empty.hidden || known.size > 0);
     tools.hidden = isThere && !known.size;
-    if (!empty.hidden) dom.fill(empty, ...parts.history_top.empty(frame, head, known.size > 0, () => (unfilter(), draw())));
+    if (!empty.hidden) dom.fill(empty, ...parts.history_top.empty(frame, head, known.size > 0, unfilter));
   }
 
   /** Forget the filter, and tell whether there was one. */
   function unfilter() {
     const was = isFiltered();
-    find.value = filter.find = filter.variable = "";
+    find.value = "";
+    if (was) filterBy({ find: "", variable: "" });
     return was;
   }
   const isFiltered = () => Boolean(filter.find || filter.variable);
@@ -144,10 +150,7 @@ export function pane(frame) {
     const now = `${names.join("\n")} ${filter.variable}`;
     if (now === offered) return;
     offered = now;
-    dom.fill(picker, names.length ? dom.select("Changes of a variable", [{ value: "", text: "Changes of any variable" }, ...names.map((/** @type {string} */ name) => ({ value: name, text: `Changes of ${name}` }))], filter.variable, (name) => {
-      filter.variable = name;
-      draw();
-    }) : null);
+    dom.fill(picker, names.length ? dom.select("Changes of a variable", [{ value: "", text: "Changes of any variable" }, ...names.map((/** @type {string} */ name) => ({ value: name, text: `Changes of ${name}` }))], filter.variable, (variable) => filterBy({ variable })) : null);
   }
 
   /** @param {string} ref */
@@ -155,6 +158,8 @@ export function pane(frame) {
     if (shown.ref === ref && shown.data) return;
     shown = { ref, data: null };
     compared = null;
+    side.replaceChildren();
+    drawn = "";
     drawDetail();
     frame.changed();
     void read();
@@ -172,22 +177,33 @@ export function pane(frame) {
     frame.changed();
   }
 
+  let drawn = "";
+  /** Draw the detail, if it has changed: what someone reads stays open. */
   function drawDetail() {
     const row = known.get(shown.ref);
-    const back = frame.width === "narrow" ? () => cover(false) : null;
-    if (row && compared) return dom.fill(side, parts.checkpoint_detail.comparison(frame, compared, label(row), "now", { back: () => void uncompare() }));
-    dom.fill(side, ...(row ? parts.history_detail.state(frame, row, shown.data, { known, here: head.here, go, back }) : []));
+    const now = JSON.stringify([row, compared, shown, head.here, frame.width, frame.why(), parts.lanes.way(known, shown.ref).length]);
+    if (now === drawn) return;
+    drawn = now;
+    dom.keeping(side, () => dom.fill(side, ...(row ? content(row) : [])));
   }
 
-  async function compare() {
+  /** @param {State} row */
+  function content(row) {
+    const back = frame.width === "narrow" ? () => cover(false) : null;
+    if (compared) return [parts.checkpoint_detail.comparison(frame, compared, label(row), "now", { back: () => void uncompare() })];
+    return parts.history_detail.state(frame, row, shown.data, { known, here: head.here, go, back });
+  }
+
+  /** Compare the state that is shown with now. @param {boolean} [again] the present state is another one */
+  async function compare(again = false) {
     const { ref } = shown;
     const answer = await frame.ask("compare", [ref]);
-    if (shown.ref !== ref || !answer) return;
+    if (shown.ref !== ref || !answer || (again && (!compared || !answer.data?.refs))) return;
     if (answer.data?.busy) return frame.say("A cell runs. Compare when it has ended.", "warn");
     if (!answer.data?.refs) return frame.say(answer.text || "They cannot be compared.", "error");
     compared = answer.data;
     drawDetail();
-    cover(true);
+    if (!again) cover(true);
   }
 
   /** Close the comparison, and tell whether there was one. */
@@ -228,17 +244,19 @@ export function pane(frame) {
     if (message.kind !== "history") return;
     isThere = true;
     const { rows, gone, from, reset, ...rest } = message;
-    const moved = rest.here !== head.here;
+    const { here } = head;
+    const moved = rest.here !== here;
     head = rest;
     if (reset && from === 0) known.clear();
     for (const ref of gone ?? []) known.delete(ref);
     for (const row of rows ?? []) known.set(row.ref, row);
-    compared = null;
-    if (moved && known.has(head.here)) shown = { ref: head.here, data: null };
+    if (moved && known.has(head.here) && (shown.ref === here || !known.has(shown.ref))) [shown, compared] = [{ ref: head.here, data: null }, null];
     draw();
     if (moved) grid.redraw();
     drawDetail();
-    if (visible && shown.ref && !shown.data) void read();
+    if (!visible || !shown.ref) return;
+    if (moved || !shown.data) void read();
+    if (moved && compared) void compare(true);
   }
 
   /** @param {string} key */
@@ -249,7 +267,7 @@ export function pane(frame) {
     if (!form.hidden) return (form.hidden = true);
     if (uncompare()) return true;
     if (over && frame.width === "narrow") return cover(false), true;
-    return unfilter() && (draw(), true);
+    return unfilter();
   }
 
   return {
@@ -261,10 +279,9 @@ export function pane(frame) {
     message: heard,
     actions,
     key: pressed,
-    menu: () => (head.on ? [{ label: "Turn history off…", icon: "stopped", why: frame.why() || undefined, run: () => void frame.deed("auto_off", []) }] : []),
+    menu: () => (head.on ? [{ label: "Turn history off…", icon: "stopped", why: frame.why() || undefined, run: () => void frame.deed("auto_off", [], {}, { danger: true }) }] : []),
     shown() {
       visible = true;
-      frame.tall(true);
       draw();
       if (shown.ref) void read();
     },

@@ -11,6 +11,7 @@ export const KEYS = [
   { key: "← →", does: "on tabs: another pane. In the list: columns. In a chart: one step" },
   { key: "↑ ↓ PgUp PgDn Home End", does: "move in the list. In a chart: the next line" },
   { key: "Shift-↑ ↓", does: "select a range" },
+  { key: "+ - Shift-← →", does: "in curves: zoom in and out, move what is shown" },
   { key: "↑ ↓ Shift-↑ ↓ 0", does: "on an axis: move the filter, move its top, clear it" },
   { key: "Shift-← → ↑ ↓ 0", does: "in a header with bars: move the filter, widen and narrow it, clear it" },
   { key: "Space", does: "select" },

@@ -4,7 +4,7 @@
  * Handlers in the kernel may wait for the running cell. So a deed is sent only when the answer to a ping has come: one that
  * waits can be cancelled here, and never happens by surprise later.
  *
- * @typedef {"live" | "waiting" | "silent" | "gone" | "elsewhere" | "held"} Standing
+ * @typedef {"live" | "waiting" | "silent" | "gone" | "held"} Standing
  * @typedef {{ [name: string]: any }} Message
  * @typedef {{ get(name: string): any, set(name: string, value: unknown): void, save_changes(): void,
  *   on(event: string, heard: (...args: any[]) => void): void, off(event: string, heard: (...args: any[]) => void): void,
@@ -17,31 +17,32 @@ const AGAIN_MS = 1000;
 
 /**
  * Tell how the kernel stands.
- * @param {{ gone: boolean, elsewhere: boolean, asked: number | null, now: number, held?: boolean }} seen
+ * @param {{ gone: boolean, asked: number | null, now: number, held?: boolean }} seen
  *   `asked`: since when an answer is due; `held`: a deed waits until the running cell has ended, since both use variables
  * @returns {Standing}
  */
-export function standing({ gone, elsewhere, asked, now, held = false }) {
+export function standing({ gone, asked, now, held = false }) {
   if (gone) return "gone";
   if (asked !== null && now - asked >= SILENT_MS) return "silent";
   if (asked !== null && now - asked >= WAITING_MS) return "waiting";
-  if (elsewhere) return "elsewhere";
   return held ? "held" : "live";
 }
 
 /**
  * Open the way to the kernel.
  * @param {{ model: Model, signal: AbortSignal, heard: (message: Message, buffers: DataView[]) => void, changed: () => void,
- *   inSight: () => boolean }} options `heard` gets every message that answers nothing; `changed` is called when the standing may have changed
+ *   sight: () => Message }} options `heard` gets every message that answers nothing; `changed` is called when the standing may have changed;
+ *   `sight` returns which view this is and what is in sight there
  */
-export function link({ model, signal, heard, changed, inSight }) {
+export function link({ model, signal, heard, changed, sight }) {
   /** @type {Map<number, (answer: Message | null) => void>} */
   const open = new Map();
   /** @type {Set<(pong: Message | null) => void>} */
   const pings = new Set();
   /** @type {Set<{ dropped: boolean, held: boolean, drop: () => void }>} */
   const wishes = new Set();
-  const state = { n: 0, asked: /** @type {number | null} */ (null), since: Date.now(), gone: false, elsewhere: false };
+  // All views hear all answers, so each begins with a number of its own.
+  const state = { n: Math.floor(Math.random() * 2 ** 40), asked: /** @type {number | null} */ (null), since: Date.now(), gone: false };
 
   /** @type {ReturnType<typeof setTimeout>[]} */
   let timers = [];
@@ -63,7 +64,7 @@ export function link({ model, signal, heard, changed, inSight }) {
   const ping = () => {
     if (state.gone) return;
     due();
-    model.send({ kind: "ping", n: ++state.n });
+    send({ kind: "ping", n: ++state.n, ...sight() });
   };
   /** @param {Message} message */
   const settle = (message) => {
@@ -77,18 +78,13 @@ export function link({ model, signal, heard, changed, inSight }) {
     pings.clear();
     answered();
     for (const done of waiting) done(message);
-    if (typeof message.again_s === "number") setTimeout(() => !signal.aborted && inSight() && ping(), 1000 * Math.max(0.25, message.again_s));
   };
   /** @param {Message} message @param {DataView[]} buffers */
   const receive = (message, buffers) => {
     if (!message || typeof message.kind !== "string") return;
     if (message.kind === "pong") ponged(message);
     else if (message.kind === "answer" || message.kind === "detail") settle(message);
-    else {
-      if (message.kind === "standing") state.elsewhere = Boolean(message.elsewhere);
-      heard(message, buffers ?? []);
-      if (message.kind === "standing") changed();
-    }
+    else heard(message, buffers ?? []);
   };
   const ended = () => {
     state.gone = true;
@@ -97,6 +93,14 @@ export function link({ model, signal, heard, changed, inSight }) {
     pings.clear();
     open.clear();
     changed();
+  };
+  /** Send; where a kernel was shut down, that is all that tells of it. @param {Message} message */
+  const send = (message) => {
+    try {
+      model.send(message);
+    } catch {
+      if (!signal.aborted) ended();
+    }
   };
   model.on("msg:custom", receive);
   model.on("comm_live_update", ended);
@@ -114,7 +118,7 @@ export function link({ model, signal, heard, changed, inSight }) {
       const n = ++state.n;
       open.set(n, done);
       due();
-      model.send({ ...message, n });
+      send({ ...message, n });
     });
   /** @param {{ drop: () => void }} wish @returns {Promise<Message | null>} */
   const pong = (wish) =>
@@ -143,7 +147,7 @@ export function link({ model, signal, heard, changed, inSight }) {
       changed();
     },
     /** @param {Message} message that needs no answer */
-    tell: (message) => state.gone || model.send(message),
+    tell: (message) => state.gone || send(message),
     /**
      * Ask for a page. @param {string} of @param {string[]} ids @param {Message} [options] @returns {Promise<Message | null>}
      */

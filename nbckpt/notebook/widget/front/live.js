@@ -29,6 +29,7 @@ export function pane(frame) {
   const grid = frame.grid({
     label: "Trials", id: (row) => row.id, columns: [],
     onHover: (row) => curves.hover(row?.id ?? null),
+    onLeave: () => redraw(),
   });
   const detail = dom.make("div", { class: "nb-detail" });
   const split = dom.make("div", { class: "nb-split" }, dom.make("div", { class: "nb-list" }, grid.element), detail);
@@ -99,7 +100,7 @@ export function pane(frame) {
       going ? { label: "Pause all", icon: "paused", primary: true, kernel: true, id: "pause", run: () => void frame.act("pause", [], options()) }
         : { label: `Resume ${paused.length}`, icon: "resume", primary: true, kernel: true, id: "resume", run: () => void frame.act("resume", paused, options()) },
       { gap: true },
-      { label: "Stop…", icon: "stopped", danger: true, kernel: true, id: "stop", run: () => void frame.deed("stop", [], options(), { danger: true }) },
+      { label: "Stop…", icon: "stopped", kernel: true, id: "stop", run: () => void frame.deed("stop", [], options(), { danger: true }) },
     ];
   }
 

@@ -2,6 +2,8 @@
 /** @type {Map<string, any>} */
 const KEPT = (/** @type {any} */ (globalThis)[Symbol.for("nbckpt.parts")] ??= new Map());
 
+const GONE = ["comm_live_update", "comm:close", "destroy"];
+
 /** @param {ArrayBuffer} bytes */
 const code = async (bytes) => {
   const url = URL.createObjectURL(new Blob([bytes], { type: "text/javascript" }));
@@ -14,7 +16,7 @@ const code = async (bytes) => {
 
 /** @param {any} model @param {string} name @returns {Promise<any>} */
 const part = (model, name) => {
-  const key = name + model.get("parts")[name];
+  const key = name + model.get("version");
   return KEPT.get(key) ?? new Promise((done) => {
     model.on("msg:custom", function hear(/** @type {any} */ said, /** @type {any} */ [bytes]) {
       if (said.kind !== "part" || said.name !== name) return;
@@ -26,6 +28,7 @@ const part = (model, name) => {
     });
     // Again, if need be: what is sent while the kernel makes the thread for messages waits for the running cell.
     const asked = [0, 500, 2000].map((wait) => setTimeout(() => model.send({ kind: "part", name }), wait));
+    for (const gone of GONE) model.on(gone, () => asked.forEach(clearTimeout));
   });
 };
 
@@ -33,6 +36,6 @@ export default {
   /** @param {{ model: any }} given */
   initialize({ model }) {
     const get = (/** @type {string} */ name) => part(model, name);
-    get("mount.js").then((it) => it.mount({ model, part: get }), console.error);
+    get("mount.js").then((it) => it.mount({ model, part: get, gone: GONE }), console.error);
   },
 };

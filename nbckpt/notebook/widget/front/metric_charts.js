@@ -34,10 +34,30 @@ export function paged(metrics, room, page) {
 }
 
 /**
+ * The metrics in the order that someone gave them; the others follow. Pure.
+ * @param {string[]} metrics @param {string[]} order
+ */
+export function ordered(metrics, order) {
+  const first = order.filter((name) => metrics.includes(name));
+  return [...first, ...metrics.filter((name) => !first.includes(name))];
+}
+
+/**
+ * The metrics after one was moved by some places, at most to an end. Pure.
+ * @param {string[]} metrics @param {string} name @param {number} by
+ */
+export function moved(metrics, name, by) {
+  const others = metrics.filter((each) => each !== name);
+  const at = Math.max(0, Math.min(others.length, metrics.indexOf(name) + by));
+  return [...others.slice(0, at), name, ...others.slice(at)];
+}
+
+/**
  * The picture.
  * @param {import("./panel.js").Frame} frame @param {import("./pictures.js").Beside} beside @param {ReturnType<typeof import("./legend.js").hiding>} hidden
+ * @param {{ order: string[] }} state the order of the charts; @param {() => void} keep called when it changes
  */
-export function charts(frame, beside, hidden) {
+export function charts(frame, beside, hidden, state, keep) {
   const { dom, parts } = frame;
   const grid = dom.make("div", { class: "nb-multiples nb-charts" });
   const steps = dom.make("div", { class: "nb-plot-foot" });
@@ -53,7 +73,8 @@ export function charts(frame, beside, hidden) {
   /** The charts, or their table in their place. */
   const place = () => /** @type {HTMLElement} */ (element.firstElementChild);
   const shape = () => arranged(place().clientWidth - 2 * 8, place().clientHeight, beside.known.metrics.length);
-  const now = () => paged(beside.known.metrics, shape().room, page);
+  const metrics = () => ordered(beside.known.metrics, state.order);
+  const now = () => paged(metrics(), shape().room, page);
 
   /** Ask for what is in sight, if that is new; at most every two seconds while trials run. */
   async function ask() {
@@ -84,7 +105,7 @@ export function charts(frame, beside, hidden) {
     drawn = mark;
     grid.style.gridTemplateColumns = `repeat(${shape().columns}, minmax(0, 1fr))`;
     if (table.show(element, grid)) table.lines("Metric", shown.map((metric) => courses(metric).map(({ id, x, y }) => ({ name: `${metric} ${id}`, x, y }))), (x) => `report ${Math.round(x)}`);
-    else grid.replaceChildren(...(trouble ? [dom.make("p", { class: "nb-empty nb-quiet-text", text: trouble })] : shown.map(card)));
+    else dom.keeping(grid, () => grid.replaceChildren(...(trouble ? [dom.make("p", { class: "nb-empty nb-quiet-text", text: trouble })] : shown.map(card))));
     const turn = (/** @type {string} */ label, /** @type {"left" | "right"} */ icon, /** @type {number} */ by) =>
       dom.button({ label, icon, bare: true, quiet: true, id: `charts-${icon}`, why: at + by < 0 || at + by >= pages ? "There are no more" : "", run: () => { page = at + by; draw(); } });
     const text = `${frame.live() ? "" : `${frame.why()} `}Charts have some points of each line, by the number of the report.`;
@@ -98,8 +119,23 @@ export function charts(frame, beside, hidden) {
   /** @param {string} metric */
   function card(metric) {
     const some = courses(metric);
-    const title = dom.make("figcaption", {}, dom.button({ label: metric, quiet: true, id: `chart-${metric}`, title: `Show ${metric} alone`, run: () => beside.metric(metric) }));
+    const title = dom.make("figcaption", {}, dom.button({ label: metric, quiet: true, id: `chart-${metric}`, title: `Show ${metric} alone`, run: () => beside.metric(metric) }), mover(metric));
     return dom.make("figure", { class: "nb-multiple-card" }, title, some.length ? parts.small_chart.chart(frame, metric, some, shape()) : dom.make("p", { class: "nb-empty nb-quiet-text", text: curves[metric] ? "No values." : "Loading…" }));
+  }
+
+  /** @param {string} metric */
+  function mover(metric) {
+    const at = metrics().indexOf(metric);
+    const move = (/** @type {string} */ label, /** @type {number} */ by) => ({ label, why: at + Math.sign(by) in metrics() ? "" : "It is at this end", run: () => {
+      state.order = moved(metrics(), metric, by);
+      page = Math.floor(metrics().indexOf(metric) / shape().room);
+      keep();
+      draw();
+    } });
+    const button = dom.button({ label: `Move ${metric}`, icon: "more", bare: true, quiet: true, id: `move-${metric}`, run: () => frame.menu(button, [
+      move("To the front", -Infinity), move("Earlier", -1), move("Later", 1),
+    ]) });
+    return button;
   }
 
   /** Light up the lines of a trial in all charts. @param {string | null} id */

@@ -1,15 +1,15 @@
 // Mounts the panel into its place in the page, and gives the static copy back when the kernel has gone.
 
-const GONE = ["comm_live_update", "comm:close", "destroy"];
 const PERIOD_MS = 100;
 const ASK_MS = [0, 500, 2000];
 
 /**
  * Show the panel in each element of its place, as soon as that is on the page.
  *
- * @param {{model: any, part: (name: string) => Promise<any>}} given
+ * @param {{model: any, part: (name: string) => Promise<any>, gone: string[]}} given
+ *   `gone`: the events of a model whose kernel has gone
  */
-export function mount({ model, part }) {
+export function mount({ model, part, gone }) {
   const at = `[data-nbckpt-place="${model.get("place")}"]`;
   /** @type {Map<Element, AbortController>} */
   const views = new Map();
@@ -75,7 +75,7 @@ export function mount({ model, part }) {
     for (const view of views.values()) view.abort();
     views.clear();
   };
-  for (const name of GONE) model.on(name, end);
+  for (const name of gone) model.on(name, end);
   seen.observe(document.body, { childList: true, subtree: true });
   look();
 }

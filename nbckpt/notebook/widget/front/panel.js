@@ -13,7 +13,6 @@
  * @property {import("./dom.js").IconName} [icon]
  * @property {(button: HTMLElement) => void} [run]
  * @property {boolean} [primary] at most one per pane
- * @property {boolean} [danger]
  * @property {boolean} [kernel] it needs the kernel, and is grey while that does not answer
  * @property {string} [why] why it cannot be done now: makes it grey
  * @property {string} [title] a tooltip
@@ -58,6 +57,8 @@
  * @property {typeof import("./action_line.js")} action_line
  * @property {typeof import("./message_line.js")} message_line
  * @property {typeof import("./rows.js")} rows
+ * @property {typeof import("./find.js")} find
+ * @property {typeof import("./where.js")} where
  * @property {typeof import("./checkpoint_rows.js")} checkpoint_rows
  * @property {typeof import("./checkpoint_columns.js")} checkpoint_columns
  * @property {typeof import("./checkpoint_detail.js")} checkpoint_detail
@@ -88,9 +89,11 @@
  * @property {typeof import("./shades.js")} shades
  * @property {typeof import("./small_chart.js")} small_chart
  * @property {typeof import("./two_settings.js")} two_settings
+ * @property {typeof import("./best_so_far.js")} best_so_far
  * @property {typeof import("./media.js")} media
  * @property {typeof import("./numbers.js")} numbers
  * @property {typeof import("./trial_curves.js")} trial_curves
+ * @property {typeof import("./trial_detail.js")} trial_detail
  * @property {typeof import("./tools.js")} tools
  * @property {typeof import("./brushing.js")} brushing
  * @property {typeof import("./head_brushes.js")} head_brushes
@@ -99,7 +102,6 @@
 
 const PANES = ["trials", "checkpoints", "history", "sync"];
 const STYLES = ["panel.css", "panes.css", "vendor/uPlot.min.css"];
-const LOADED = new Set(["panel.js", "loader.js", "mount.js"]);
 const ID = "nbckpt-panel-style";
 
 /**
@@ -117,13 +119,12 @@ export function layout(pixels) {
  * @param {{ model: Model, el: HTMLElement, signal: AbortSignal, part: (name: string) => Promise<any> }} place
  */
 export async function show({ model, el, signal, part }) {
-  const names = Object.keys(model.get("parts") ?? {}).filter(
-    (name) => name.endsWith(".js") && !name.includes("/") && !LOADED.has(name),
-  );
-  const [modules, styles] = await Promise.all([Promise.all(names.map(part)), Promise.all(STYLES.map(part))]);
+  /** @type {string[]} */
+  const names = JSON.parse(await part("names.json"));
+  const [modules, styles] = await Promise.all([Promise.all(names.map((name) => part(`${name}.js`))), Promise.all(STYLES.map(part))]);
   if (signal.aborted) return;
   dress(el.ownerDocument, styles.join("\n"));
-  const parts = Object.fromEntries(names.map((name, at) => [name.slice(0, -3), modules[at]]));
+  const parts = Object.fromEntries(names.map((name, at) => [name, modules[at]]));
   const live = model.get("form") === "live";
   const panes = live ? ["live"] : PANES.filter((name) => parts[name]?.pane);
   const made = parts.frame.frame({ model, signal, parts, load: part, panes, small: live });

@@ -33,7 +33,7 @@ export function picture(frame, beside) {
     drawn = now;
     const isEmpty = !rows.length || !beside.known.settings.length;
     dom.refill(foot, !isEmpty && table.button());
-    if (table.show(element, root, !isEmpty)) return table.trials(rows.filter((row) => seen.has(row.id)), columns().map((name) => ({ text: parts.columns.title(name), of: (row) => logic.valueOf(row, name) })));
+    if (table.show(element, root, !isEmpty)) return table.trials(rows.filter((row) => seen.has(row.id)), columns().map((name) => ({ text: parts.columns.title(name), of: (row) => logic.valueIn(row, name) })));
     if (isEmpty) return root.replaceChildren(dom.make("p", { class: "nb-empty nb-quiet-text", text: "No setting varies." }));
     const held = root.contains(document.activeElement) ? document.activeElement?.getAttribute("data-axis") : null;
     root.replaceChildren(whole(rows, seen, width, height));
@@ -61,7 +61,7 @@ export function picture(frame, beside) {
     const able = rows.filter((row) => row.status !== "failed");
     made = names.map((name, index) => ({
       name, x: SIDE + (index * (width - 2 * SIDE)) / Math.max(1, names.length - 1),
-      axis: axes.axis((name.startsWith("metrics:") ? able : rows).map((row) => logic.valueOf(row, name)), logic, format, { scale: name.startsWith("metrics:") }),
+      axis: axes.axis((name.startsWith("metrics:") ? able : rows).map((row) => logic.valueIn(row, name)), logic, format, { scale: name.startsWith("metrics:") }),
     }));
     const down = (/** @type {number} */ share) => TOP + (1 - share) * (height - TOP - BOTTOM);
     const svg = dom.draw("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": `Parallel lines of ${seen.size} trials over ${names.map(parts.columns.title).join(", ")}` },
@@ -85,7 +85,7 @@ export function picture(frame, beside) {
     const shade = made[made.length - 1].axis;
     const order = [...rows].sort((a, b) => rank(a, seen) - rank(b, seen));
     return order.map((row) => {
-      const points = made.map(({ name, x, axis }) => [x, down(Math.max(-0.02, Math.min(1.03, axis.place(logic.valueOf(row, name)))))]).filter(([, y]) => Number.isFinite(y));
+      const points = made.map(({ name, x, axis }) => [x, down(Math.max(-0.02, Math.min(1.03, axis.place(logic.valueIn(row, name)))))]).filter(([, y]) => Number.isFinite(y));
       const slot = beside.slots.get(row.id);
       const place = Math.max(0, Math.min(1, shade.place(row.metrics?.[beside.known.metric])));
       const part = beside.mode() === "max" ? place : 1 - place;

@@ -1,5 +1,5 @@
 /**
- * What stands beside the table: curves, best so far, settings, two settings, parallel lines, Pareto front, comparison, one trial.
+ * What stands beside the table: curves, best so far, settings, two settings, parallel lines, timeline, Pareto front, comparison, one trial.
  *
  * @typedef {object} Beside what the pictures may ask and do
  * @property {ReturnType<typeof import("./experiment.js").experiment>["known"]} known
@@ -19,7 +19,7 @@
  */
 
 const TABS = /** @type {[string, string][]} */ ([
-  ["curves", "Curves"], ["best_so_far", "Best so far"], ["pareto", "Pareto front"], ["settings", "Settings"], ["two_settings", "Two settings"], ["parallel", "Parallel lines"], ["compare", "Compare"],
+  ["curves", "Curves"], ["best_so_far", "Best so far"], ["pareto", "Pareto front"], ["settings", "Settings"], ["two_settings", "Two settings"], ["parallel", "Parallel lines"], ["timeline", "Timeline"], ["compare", "Compare"],
 ]);
 
 /**
@@ -55,6 +55,7 @@ export function pictures(frame, element, beside) {
   function turn(name) {
     state.tab = name;
     state.shown = null;
+    over.stop();
     tools.replaceChildren();
     frame.keep("trials", { ...frame.choices("trials"), tab: name });
     draw();
@@ -62,7 +63,7 @@ export function pictures(frame, element, beside) {
   }
 
   function draw() {
-    if (state.shown !== null) return;
+    if (state.shown !== null) return over.draw();
     if (!element.contains(bar)) element.replaceChildren(bar, body);
     if (!TABS.filter(known).some(([name]) => name === state.tab)) {
       [state.tab] = TABS[0];
@@ -78,42 +79,30 @@ export function pictures(frame, element, beside) {
     beneath?.draw();
   }
 
+  const [over, column] = [parts.trial_detail.detail(frame, beside), parts.trial_detail.detail(frame, beside)];
   let beheld = "";
   /** Show the trial with the focus in a column of its own. @param {HTMLElement} place @param {string} id */
   function behold(place, id) {
-    if (id === beheld || !frame.live()) return;
-    beheld = id;
-    const content = dom.make("div", { class: "nb-picture" });
-    place.replaceChildren(dom.make("div", { class: "nb-picture-bar" }, dom.make("strong", { text: id })), content);
-    void load(content, id, () => beheld === id);
-  }
-
-  /** Load the page of a trial, its curves and its media. @param {HTMLElement} place @param {string} id @param {() => boolean} still whether it is wanted yet */
-  async function load(place, id, still) {
-    const said = (/** @type {string} */ text) => place.replaceChildren(dom.make("p", { class: "nb-empty nb-quiet-text", text }));
-    said(frame.live() ? "Loading…" : `Not loaded: ${frame.why()}`);
-    const experiment = beside.known.name;
-    const answer = await frame.ask("trial", [id], { experiment });
-    if (!still() || !answer) return;
-    if (answer.ok === false) return said(String(answer.text));
-    const shown = dom.make("div", { class: "nb-page", tabindex: 0, role: "group", "aria-label": id });
-    dom.page(shown, String(answer.html ?? ""));
-    place.replaceChildren(parts.trial_curves.curves(frame, beside, id), shown, ...parts.media.strip(frame, { ids: [id], media: answer.data?.media ?? {}, experiment }));
+    const name = `${beside.known.name}/${id}`;
+    if (name === beheld || !frame.live()) return column.draw();
+    beheld = name;
+    place.replaceChildren(dom.make("div", { class: "nb-picture-bar" }, dom.make("strong", { text: id })), column.element);
+    column.show(id);
   }
 
   /** Show one trial over the pictures. @param {string} id */
   function detail(id) {
     state.shown = id;
     const back = dom.button({ label: "Back", icon: "left", quiet: true, run: () => { close(); beside.layout(); beside.back(); } });
-    const content = dom.make("div", { class: "nb-picture" });
-    element.replaceChildren(dom.make("div", { class: "nb-picture-bar" }, back, dom.make("strong", { text: id })), content);
-    void load(content, id, () => state.shown === id);
+    element.replaceChildren(dom.make("div", { class: "nb-picture-bar" }, back, dom.make("strong", { text: id })), over.element);
+    over.show(id);
   }
 
   /** @returns {boolean} whether a detail was open */
   function close() {
     if (state.shown === null) return false;
     state.shown = null;
+    over.stop();
     draw();
     return true;
   }

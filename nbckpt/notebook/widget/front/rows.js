@@ -19,7 +19,8 @@
  * @property {string} [error]
  * @property {string} [note]
  * @property {string[]} [tags]
- * @property {number} [started]
+ * @property {number | null} [started] when, in seconds since 1970
+ * @property {number | null} [ended] the same; null while it runs
  * @property {number} [seconds]
  * @property {boolean} [front] it is on the Pareto front of several objectives
  * @typedef {"min" | "max"} Mode
@@ -49,7 +50,7 @@ export function reader(column) {
 }
 
 /** The value of a column. @param {Trial} row @param {string} column */
-export const valueOf = (row, column) => reader(column)(row);
+export const valueIn = (row, column) => reader(column)(row);
 
 /**
  * Keep the last result of a function for as long as its arguments are the same.
@@ -134,41 +135,6 @@ export function clicked(sort, column, first, more) {
   return [...others, ...own];
 }
 
-/**
- * What finds a text in names, settings, errors, notes and tags. Words add up; `lr=0.1` and `loss<0.2` compare.
- * @param {string} find @returns {(row: Trial) => boolean}
- */
-function searching(find) {
-  const tests = find.trim().split(/\s+/).filter(Boolean).map((word) => {
-    const parts = /^([^<>=!]+)(<=|>=|!=|=|<|>)(.+)$/.exec(word);
-    const lower = word.toLowerCase();
-    return (/** @type {Trial} */ row) => (parts ? compares(row, parts[1], parts[2], parts[3]) : text(row).includes(lower));
-  });
-  return (row) => tests.every((test) => test(row));
-}
-
-/** @param {Trial} row @param {string} name @param {string} operator @param {string} wanted */
-function compares(row, name, operator, wanted) {
-  const value = row.settings?.[name] ?? row.metrics?.[name] ?? /** @type {any} */ (row)[name];
-  if (value === undefined || value === null) return operator === "!=";
-  const numeric = typeof value === "number" && wanted !== "" && !Number.isNaN(Number(wanted));
-  const by = numeric ? value - Number(wanted) : natural(String(value), wanted);
-  return { "=": by === 0, "!=": by !== 0, "<": by < 0, ">": by > 0, "<=": by <= 0, ">=": by >= 0 }[operator] ?? false;
-}
-
-/** The texts of rows that were searched. A row that changes is another object. @type {WeakMap<Trial, string>} */
-const texts = new WeakMap();
-
-/** @param {Trial} row */
-function text(row) {
-  const known = texts.get(row);
-  if (known !== undefined) return known;
-  const settings = Object.entries(row.settings ?? {}).map(([name, value]) => `${name}=${value}`);
-  const made = [row.id, ...settings, row.error ?? "", row.note ?? "", ...(row.tags ?? [])].join("\n").toLowerCase();
-  texts.set(row, made);
-  return made;
-}
-
 /** @param {Value} value @param {Brush} brush */
 export function within(value, brush) {
   if ("values" in brush) return brush.values.includes(String(value));
@@ -176,11 +142,10 @@ export function within(value, brush) {
   return number >= brush.low && number <= brush.high;
 }
 
-/** Whether rows pass a filter. @param {Filter} filter @returns {(row: Trial) => boolean} */
-export function passing({ find, statuses, brushes }) {
+/** Whether rows pass a filter. @param {Filter} filter @param {(row: Trial) => boolean} finds what the text of the filter finds @returns {(row: Trial) => boolean} */
+export function passing({ statuses, brushes }, finds) {
   const ranges = Object.entries(brushes).map(([column, brush]) => ({ read: reader(column), brush }));
-  const search = searching(find);
-  return (row) => (!statuses.length || statuses.includes(row.status)) && ranges.every(({ read, brush }) => within(read(row), brush)) && search(row);
+  return (row) => (!statuses.length || statuses.includes(row.status)) && ranges.every(({ read, brush }) => within(read(row), brush)) && finds(row);
 }
 
 /**
@@ -216,5 +181,10 @@ export function tally(rows) {
 }
 
 /** Whether a log axis suits: all are positive, and they span more than a factor of 100. @param {number[]} numbers */
-export const isLog = (numbers) =>
-  numbers.length > 1 && Math.min(...numbers) > 0 && Math.max(...numbers) / Math.min(...numbers) > 100;
+export function isLog(numbers) {
+  const [low, high] = ends(numbers);
+  return numbers.length > 1 && low > 0 && high / low > 100;
+}
+
+/** The least and the largest of many numbers. A browser refuses some 120,000 arguments of Math.min. @param {number[]} numbers @returns {[number, number]} */
+export const ends = (numbers) => numbers.reduce(([low, high], number) => [Math.min(low, number), Math.max(high, number)], [Infinity, -Infinity]);

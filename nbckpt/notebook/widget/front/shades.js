@@ -10,8 +10,7 @@ export const shade = (share) => `color-mix(in srgb, var(--nb-to) ${Math.round(10
  * @param {import("./rows.js").Trial[]} rows @returns {(row: import("./rows.js").Trial) => number}
  */
 export function lateness(rows) {
-  const numbers = rows.map(({ n }) => n);
-  const [first, last] = [Math.min(...numbers), Math.max(...numbers)];
+  const [first, last] = rows.reduce(([low, high], { n }) => [Math.min(low, n), Math.max(high, n)], [Infinity, -Infinity]);
   return ({ n }) => (last > first ? (n - first) / (last - first) : 1);
 }
 

@@ -16,7 +16,6 @@ export function stateLine(standing, hour, small = false) {
     waiting: "◌ Waiting for the kernel…",
     silent: `○ No answer since ${hour}. Running another cell? It will go on. Restarted? Run this cell again.`,
     gone: `○ Saved view of ${hour}. Run this cell again for buttons.`,
-    elsewhere: "● Live in another cell",
     held: "◌ Waits for the running cell.",
   }[standing];
 }
@@ -28,7 +27,7 @@ export function stateLine(standing, hour, small = false) {
 export function reason(standing, hour) {
   if (standing === "silent") return `The kernel has not answered since ${hour}.`;
   if (standing === "gone") return "Run this cell again for buttons.";
-  return standing === "elsewhere" ? "The panel is live in another cell." : "";
+  return "";
 }
 
 /**
@@ -53,7 +52,6 @@ export function line(dom, link, { hour, small }) {
         element,
         dom.make("span", { text }),
         now !== "live" && link.waits() ? dom.button({ label: "Cancel", run: link.cancel }) : null,
-        now === "elsewhere" ? dom.button({ label: "Show it here", run: () => void link.tell({ kind: "here" }) }) : null,
       );
       return true;
     },

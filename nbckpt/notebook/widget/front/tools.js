@@ -11,6 +11,8 @@
  * @property {(on: boolean) => void} turnCharts
  */
 
+const HINT = "Words in names, settings, errors; or a filter: lr < 0.1 and tag == 'good'";
+
 /**
  * Make the tools.
  * @param {import("./panel.js").Frame} frame @param {import("./trial_view.js").TrialView} view @param {Toolbox} pane
@@ -19,23 +21,31 @@ export function tools(frame, view, pane) {
   const { dom, format, parts } = frame;
   const { rows: logic } = parts;
   const { known, state } = view;
-  const find = dom.make("input", { type: "search", class: "nb-input nb-find", placeholder: "Find…", "aria-label": "Find trials", title: "Words in names, settings, errors; or lr<0.01" });
+  const find = dom.make("input", { type: "search", class: "nb-input nb-find", placeholder: "Find or filter…", "aria-label": "Find trials", title: HINT });
+  const problem = dom.make("p", { class: "nb-find-problem", role: "status" });
   find.addEventListener("input", () => view.filter({ find: find.value }));
   const chips = dom.make("div", { class: "nb-chips", role: "group", "aria-label": "Filter by status" });
   const choices = dom.make("div", { class: "nb-choices" });
-  const element = dom.make("div", { class: "nb-tools" }, find, chips, dom.make("span", { class: "nb-gap" }), choices);
+  const element = dom.make("div", { class: "nb-tools" }, find, chips, dom.make("span", { class: "nb-gap" }), choices, problem);
   const narrow = () => frame.width === "narrow";
 
   function drawTools() {
     const counts = logic.tally(known.rows.values());
     if (find.value !== state.filter.find) find.value = state.filter.find;
     dom.refill(choices, ...choiceTools());
+    drawProblem(view.problem());
     if (narrow()) return dom.refill(chips, statusMenu(counts));
     const all = dom.make("button", chip("All", [], state.filter.statuses.length === 0), "All ", format.whole(known.rows.size));
     const others = Object.keys(format.STATUS).filter((status) => counts[status] || state.filter.statuses.includes(status)).map((status) =>
       dom.make("button", chip(status, [status], state.filter.statuses.includes(status)),
         dom.make("span", { class: `nb-is-${status}` }, dom.icon(/** @type {any} */ (status))), ` ${/** @type {any} */ (format.STATUS)[status]} ${format.whole(counts[status] ?? 0)}`));
     dom.refill(chips, all, ...others);
+  }
+
+  /** @param {string} text */
+  function drawProblem(text) {
+    if (problem.textContent !== text) problem.textContent = text;
+    find.setAttribute("aria-invalid", String(text !== ""));
   }
 
   /** The chips as a menu, where there is no room. @param {Record<string, number>} counts */

@@ -8,8 +8,8 @@ const SIZE = { width: 260, height: 120 };
 const MOST = 12;
 
 /**
- * Ask for the curves, and draw them into an element once they are here. A trial without numbers has none.
- * @param {import("./panel.js").Frame} frame @param {import("./pictures.js").Beside} beside @param {string} id @returns {HTMLElement}
+ * Ask for the curves, and draw them into an element once they are here; `load` asks again. A trial without numbers has none.
+ * @param {import("./panel.js").Frame} frame @param {import("./pictures.js").Beside} beside @param {string} id
  */
 export function curves(frame, { known, slots }, id) {
   const { dom, parts } = frame;
@@ -37,5 +37,5 @@ export function curves(frame, { known, slots }, id) {
   }
 
   void load();
-  return element;
+  return { element, load };
 }

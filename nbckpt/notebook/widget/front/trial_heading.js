@@ -20,7 +20,8 @@ export function lines(frame, view, { open, act, deed, turn }) {
     const counts = parts.rows.tally(view.all());
     const interrupted = view.all().filter((row) => row.status === "interrupted").map((row) => row.id);
     const best = view.best();
-    const words = parts.heading.answer(frame, { experiment: known.name, metric: known.metric, best, settings: known.settings, summary: known.summary, total: known.total || known.rows.size, counts, interrupted }, open);
+    const ended = ["done", "failed", "stopped"].reduce((sum, status) => sum + (counts[status] ?? 0), 0);
+    const words = parts.heading.answer(frame, { experiment: known.name, metric: known.metric, best, settings: known.settings, summary: known.summary, total: known.total || known.rows.size, counts, interrupted, ended }, open);
     dom.refill(answer, experiments(), ...words, dom.make("span", { class: "nb-gap" }), primary(counts, interrupted, best));
     const groups = parts.heading.failures(frame, known.summary.error_groups ?? [], counts.failed ?? 0, { show: () => view.filter({ statuses: ["failed"] }), retry: () => void deed("retry", []) });
     dom.refill(failures, groups);

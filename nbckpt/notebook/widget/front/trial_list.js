@@ -7,7 +7,7 @@
 /**
  * Make the list.
  * @param {import("./panel.js").Frame} frame @param {import("./trial_view.js").TrialView} view @param {Map<string, number>} slots colours by id
- * @param {{ selected: () => void, focused: (id: string) => void, open: (id: string) => void, hover: (id: string | null) => void,
+ * @param {{ selected: () => void, focused: (id: string) => void, open: (id: string) => void, hover: (id: string | null) => void, left: () => void,
  *   menu: (id: string) => Partial<import("./panel.js").Action>[] }} pane
  */
 export function list(frame, view, slots, pane) {
@@ -21,6 +21,7 @@ export function list(frame, view, slots, pane) {
     onSelect: () => pane.selected(),
     onFocus: (/** @type {Trial} */ row) => pane.focused(row.id),
     onOpen: (/** @type {Trial} */ row) => pane.open(row.id),
+    onLeave: () => visible !== arranged && pane.left(),
   };
   const grid = frame.grid({
     ...both, headHeight: 48,

@@ -17,12 +17,12 @@ const ALL = /** @type {Filter} */ ({ find: "", statuses: [], brushes: {} });
  * @param {{ keep: () => void, redraw: () => void }} pane `keep`: keep the choices with the notebook
  */
 export function view(frame, store, { keep, redraw }) {
-  const { rows: logic, columns } = frame.parts;
+  const { rows: logic, columns, find } = frame.parts;
   const { known } = store;
   const chosen = frame.choices("trials");
   const state = {
     filter: /** @type {Filter} */ ({ ...ALL, ...frame.kept("filter", "trials") }),
-    sort: /** @type {Sort | null} */ (frame.kept("sort", "trials") ?? null),
+    sort: /** @type {Sort | null} */ (frame.kept("sort", "trials")?.length ? frame.kept("sort", "trials") : null),
     mode: /** @type {Mode | null} */ (chosen.mode ?? null),
     columns: { hidden: [], shown: [], ...chosen.columns },
     byBest: Boolean(chosen.by_best),
@@ -36,7 +36,9 @@ export function view(frame, store, { keep, redraw }) {
 
   const few = () => logic.remembered((/** @type {Trial[]} */ rows, /** @type {string} */ metric, /** @type {Mode} */ best) => logic.bestFew(rows, metric, best, BEST));
   const [bests, bestsLeft] = [few(), few()];
-  const passed = logic.remembered((/** @type {Trial[]} */ rows, /** @type {Filter} */ wanted) => (isFiltered() ? rows.filter(logic.passing(wanted)) : rows));
+  // Other rows may come with other names.
+  const found = logic.remembered((/** @type {Trial[]} */ _, /** @type {string} */ text) => find.finding(text, known, frame.parts));
+  const passed = logic.remembered((/** @type {Trial[]} */ rows, /** @type {Filter} */ wanted) => (isFiltered() ? rows.filter(logic.passing(wanted, found(rows, wanted.find).passes)) : rows));
   const ordered = logic.remembered((/** @type {Trial[]} */ rows, /** @type {string} */ by) => logic.order(rows, JSON.parse(by)));
   const mode = () => state.mode ?? known.mode;
   const isFiltered = () => state.filter.find !== "" || state.filter.statuses.length > 0 || Object.keys(state.filter.brushes).length > 0;
@@ -49,6 +51,12 @@ export function view(frame, store, { keep, redraw }) {
   function choose(change) {
     Object.assign(state, change, { reorders: true });
     keep();
+    keepView();
+  }
+
+  function keepView() {
+    frame.store("sort", "trials", state.sort ?? []);
+    frame.store("filter", "trials", state.filter);
   }
 
   /** In which direction the first click on a header sorts. @param {string} column */
@@ -61,14 +69,14 @@ export function view(frame, store, { keep, redraw }) {
   function sortBy(column, more) {
     const next = logic.clicked(sort(), column, firstOrder(column), more);
     Object.assign(state, { sort: next.length ? next : null, reorders: true });
-    frame.store("sort", "trials", state.sort ?? []);
+    keepView();
     redraw();
   }
 
   /** @param {Partial<Filter>} change */
   function filter(change) {
     Object.assign(state, { filter: { ...state.filter, ...change }, reorders: true });
-    frame.store("filter", "trials", state.filter);
+    keepView();
     redraw();
   }
 
@@ -87,6 +95,8 @@ export function view(frame, store, { keep, redraw }) {
     /** The same, in order. @returns {Trial[]} */
     sorted: () => ordered(left(), JSON.stringify(sort())),
     unfilter: () => filter(ALL),
+    /** Why the text of the filter cannot be used, in a sentence, or "". */
+    problem: () => (store.all().length ? found(store.all(), state.filter.find).problem : ""),
     /** @param {string} column @param {import("./rows.js").Brush | null} range */
     brush(column, range) {
       const { [column]: _, ...others } = state.filter.brushes;

@@ -23,7 +23,7 @@ export function pane(frame) {
   const deed = (/** @type {string} */ verb, /** @type {string[]} */ ids, how = {}) => frame.deed(verb, ids, { experiment: known.name }, how);
 
   const heading = parts.trial_heading.lines(frame, view, { open, act, deed, turn });
-  const list = parts.trial_list.list(frame, view, slots, { selected, focused, open, hover: (id) => pictures.hover(id), menu: (id) => deeds.menu(id) });
+  const list = parts.trial_list.list(frame, view, slots, { selected, focused, open, hover: (id) => pictures.hover(id), left: () => redraw(), menu: (id) => deeds.menu(id) });
   const { table } = list;
   const tools = parts.tools.tools(frame, view, {
     columns: list.columnView, showing: () => split.dataset.shows,
@@ -34,10 +34,8 @@ export function pane(frame) {
     },
     isCharts: () => pictures.isCharts(),
     turnCharts(on) {
-      if (on && (state.shows === "list" || frame.width === "narrow")) state.shows = "detail";
       pictures.turnCharts(on);
-      showSplit();
-      redraw();
+      on ? reveal() : redraw();
     },
   });
   const detail = dom.make("div", { class: "nb-detail" });
@@ -63,7 +61,7 @@ export function pane(frame) {
     ids: list.selected,
     focused: () => table().focused?.id,
     best: () => view.best()?.id,
-    compare: (/** @type {string[]} */ ids) => { pictures.compare(ids); showSplit(); redraw(); },
+    compare: (/** @type {string[]} */ ids) => { pictures.compare(ids); reveal(); },
     clear: () => table().select([]),
     visible: () => list.visible().length,
     filtered: view.isFiltered,
@@ -116,9 +114,9 @@ export function pane(frame) {
     frame.changed();
   }
 
-  /** Where there is room, the trial with the focus has a column of its own; before that, the best. */
+  /** Where there is room, the trial with the focus has a column of its own, before that the best; unless one is opened. */
   function drawAside() {
-    const roomy = frame.width === "very wide";
+    const roomy = frame.width === "very wide" && !pictures.detailed();
     if (roomy !== split.contains(aside)) roomy ? split.append(aside) : aside.remove();
     const id = beheld || view.best()?.id;
     if (roomy && id && known.rows.has(id)) pictures.behold(aside, id);
@@ -161,6 +159,13 @@ export function pane(frame) {
     else delete split.dataset.shows;
   }
 
+  /** Bring the picture into sight where the list hides it. */
+  function reveal() {
+    if (state.shows === "list" || frame.width === "narrow") state.shows = "detail";
+    showSplit();
+    redraw();
+  }
+
   /** @param {string} experiment */
   function turn(experiment) {
     table().select([]);
@@ -185,7 +190,7 @@ export function pane(frame) {
   function key(name) {
     if (name === "find") return tools.find(), true;
     if (name === "best") return table().goto(view.best()?.id ?? ""), true;
-    if (name === "escape") return escape();
+    if (name === "escape") return leave();
     if (name === "metric+" || name === "metric-") return step(name === "metric+" ? 1 : -1);
     return deeds.key(name) || pictures.key(name);
   }
@@ -197,7 +202,7 @@ export function pane(frame) {
     return true;
   }
 
-  function escape() {
+  function leave() {
     if (isSettingUp) return (isSettingUp = false), redraw(), true;
     const id = pictures.detailed();
     if (pictures.close()) return showSplit(), redraw(), table().goto(id), true;
@@ -209,7 +214,7 @@ export function pane(frame) {
   return {
     id: "trials", title: "Trials", element,
     count: () => (known.heard && known.total ? format.whole(known.total) : ""),
-    follow: () => ({ experiment: state.experiment || known.name || null, metric: state.metric || null }),
+    follow: () => ({ experiment: state.experiment || null, metric: state.metric || null }),
     message(message, buffers) {
       const changed = store.take(message, buffers);
       if (changed === "rows") redraw();

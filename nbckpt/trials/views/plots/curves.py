@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from shlex import quote
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
@@ -92,7 +93,7 @@ def _most(
     if chosen.mode:
         note = f"Showing the {MOST_CURVES} best of {total:,} trials by {chosen.by} ({chosen.mode})."
     else:
-        best = f"%ckpt plot {experiment.name} --metric {metric} --mode max"
+        best = f"%ckpt plot {experiment.name} --metric {quote(metric)} --mode max"
         note = f"Showing the first {MOST_CURVES} of {total:,} trials. Show the best: {best}"
     return known[:MOST_CURVES], note
 

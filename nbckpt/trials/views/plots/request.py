@@ -14,7 +14,7 @@ from nbckpt.suggestion import suggestion
 from nbckpt.trials.model.metrics import as_float
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.trial import Trial
-from nbckpt.trials.views.metrics import as_media, by_metric, inferred, likely_mode
+from nbckpt.trials.views.metrics import by_metric, inferred, lacking, likely_mode
 
 MOST_CURVES = 20
 MOST_METRICS = 6
@@ -176,6 +176,6 @@ def _unknown(experiment: Drawable, metric: str, *, named: bool) -> UsageError:
     who = "none of these trials" if named else "no trial"
     wanted = repr(metric) if metric else "a number"
     close = suggestion(metric, known).strip()
-    reported = ", ".join(known) or "none yet"
-    reason = as_media(experiment.trials, metric) or f"{who} of {experiment.name!r} reported {wanted}"
+    lacks = f"{who} of {experiment.name!r} reported {wanted}"
+    reason, reported = lacking(experiment.trials, metric, lacks)
     return UsageError(f"{reason}: there are {reported}{close and '. ' + close}")

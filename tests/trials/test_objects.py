@@ -1,0 +1,138 @@
+"""Objects in configurations: functions, arrays and others that JSON cannot express."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from trials.conftest import forget
+
+import nbckpt
+from nbckpt.trials.model import params
+from nbckpt.trials.model.points import drawn
+
+DIES = textwrap.dedent(
+    """
+    import functools, os
+    import numpy as np
+    import nbckpt
+
+    def first(x):
+        return 1
+
+    def second(x):
+        return 2
+
+    class Net:
+        def __init__(self, width):
+            self.width = width
+
+    data = [np.zeros(5000), np.zeros(5000)]
+    data[1][2500] = 1
+    space = {
+        "f": nbckpt.grid_search([first, second]),
+        "g": nbckpt.grid_search([lambda: 1, lambda: 2]),
+        "data": nbckpt.grid_search(data),
+        "net": Net(7),
+        "made": nbckpt.sample_from(lambda spec: Net(spec.config.net.width + 1)),
+        "deep": {"partial": functools.partial(first, 3)},
+    }
+
+    def train(config):
+        if not os.path.exists("second kernel"):
+            os._exit(0)
+        values = config["f"](0), config["g"](), int(config["data"].sum())
+        sizes = config["net"].width, config["made"].width, config["deep"]["partial"]()
+        nbckpt.report(values=values, sizes=sizes)
+    """
+)
+START = "nbckpt.run(train, space, name='e', executor='inline')"
+WANTED = [([f, g, n], [7, 8, 1]) for f in (1, 2) for g in (1, 2) for n in (0, 1)]
+
+
+def kernel(folder: Path, code: str) -> None:
+    subprocess.run([sys.executable, "-c", code], cwd=folder, env=os.environ, check=True, timeout=60)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("again", ["import nbckpt; nbckpt.open_experiment('e').resume()", DIES + START])
+def test_objects_of_a_configuration_are_there_in_a_new_kernel(tmp_path: Path, again: str) -> None:
+    kernel(tmp_path, DIES + START)
+    (tmp_path / "second kernel").touch()
+    kernel(tmp_path, again)
+    trials = nbckpt.open_experiment("e").trials
+    assert [(trial.metrics["values"], trial.metrics["sizes"]) for trial in trials] == WANTED
+
+
+def other(value: float) -> float:
+    return -value
+
+
+def test_a_table_shows_the_name_of_a_function_and_no_address(tmp_path: Path) -> None:
+    experiment = nbckpt.run(lambda config: {"y": 1}, {"f": nbckpt.grid_search([other, len])}, folder=tmp_path)
+    assert experiment.wait(60)
+    assert params.read(experiment.folder / "t0")["f"] == "<function other>"
+    assert "  <function other>  " in repr(experiment)
+
+
+def test_another_object_is_another_configuration(tmp_path: Path) -> None:
+    def runs(made: object) -> int:
+        experiment = nbckpt.run(lambda config: {"y": 1}, {"x": made}, name="e", folder=tmp_path)
+        assert experiment.wait(60)
+        return len(experiment.trials)
+
+    one = object()
+    assert (runs(one), runs(one), runs(object())) == (1, 1, 2)
+
+
+def test_a_tracked_trial_continues_with_the_objects_given(tmp_path: Path) -> None:
+    with suppress(KeyboardInterrupt), nbckpt.track("e", f=other, folder=tmp_path) as run:
+        raise KeyboardInterrupt
+    forget(run.experiment)
+    with nbckpt.track("e", f=other, folder=tmp_path, resume=True) as again:
+        assert (again.trial.id, again.config["f"]) == ("t0", other)
+
+
+ARRAYS = [np.zeros(5000), np.zeros(5000), np.arange(3)]
+ARRAYS[1][2500] = 1
+
+
+def test_a_point_may_give_an_array() -> None:
+    (config,) = drawn([{"x": np.arange(3)}], {"x": nbckpt.choice(ARRAYS)}, seed=1)
+    assert config["x"] is ARRAYS[2]
+    with pytest.raises(nbckpt.UsageError, match="a point gives x=array"):
+        list(drawn([{"x": np.arange(4)}], {"x": nbckpt.choice(ARRAYS)}, seed=1))
+
+
+def test_a_grid_beside_a_point_tries_each_array_once(tmp_path: Path) -> None:
+    def train(config: dict[str, Any]) -> dict[str, int]:
+        return {"sum": int(config["x"].sum())}
+
+    space, points = {"x": nbckpt.grid_search(ARRAYS)}, [{"x": ARRAYS[1]}]
+    experiment = nbckpt.run(train, space, points=points, folder=tmp_path)
+    assert experiment.wait(60)
+    assert [trial.metrics["sum"] for trial in experiment.trials] == [1, 0, 3]
+
+
+def test_optuna_learns_of_trials_with_arrays(tmp_path: Path) -> None:
+    pytest.importorskip("optuna")
+    for samples in (2, 3):
+        experiment = nbckpt.run(
+            lambda config: {"y": 1},
+            {"x": nbckpt.choice(ARRAYS)},
+            search="random",
+            num_samples=samples,
+            metric="y",
+            mode="min",
+            name="e",
+            folder=tmp_path,
+        )
+        assert experiment.wait(60)
+        assert not experiment._internals.notes
