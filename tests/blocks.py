@@ -10,9 +10,11 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 
+import kernels
+
 from late import Library
 
-nbclient, nbformat = Library("nbclient"), Library("nbformat.v4")
+nbformat = Library("nbformat.v4")
 
 Block = tuple[str, str]
 """The kind of a block and its content. `python` is a cell of a notebook, `py` a script, `sh` commands of a
@@ -30,7 +32,7 @@ def blocks_of(document: str) -> list[Block]:
 def outputs(cells: list[str], folder: Path) -> Iterator[str]:
     """Run cells in a new kernel; yield the text below each."""
     notebook = nbformat.new_notebook(cells=[nbformat.new_code_cell(cell) for cell in cells])
-    nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(folder)}}).execute()
+    kernels.client_of(notebook, folder).execute()
     for cell in notebook.cells:
         texts = (
             output.get("text") or output.get("data", {}).get("text/plain", "") for output in cell.outputs

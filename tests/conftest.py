@@ -148,6 +148,16 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch, homes: Iterator[Path]) ->
 
 
 @pytest.fixture(autouse=True)
+def own_signals() -> Iterator[None]:
+    """Hold that no test keeps Ctrl-C, and give it to the next: nbclient keeps it if its kernel dies."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    kept = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, before)
+    assert kept is before
+
+
+@pytest.fixture(autouse=True)
 def own_memory() -> Iterator[None]:
     """Forget what the test put at `memory://`, which fsspec keeps for the whole process."""
     yield

@@ -10,6 +10,7 @@ from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
+import kernels
 import numpy as np
 import pytest
 
@@ -189,14 +190,13 @@ def test_threads_of_the_kernel_do_not_count_as_running(notebook_kernel: str) -> 
 
 
 @pytest.fixture
-def notebook_kernel() -> str:
+def notebook_kernel(tmp_path: Path) -> str:
     """What a real kernel says, that runs nothing of the user's."""
-    import nbclient
     import nbformat
 
     source = "from nbckpt.core.packs.pools import others_run\nprint(others_run())"
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source)])
-    nbclient.NotebookClient(notebook, kernel_name="python3").execute()
+    kernels.client_of(notebook, tmp_path).execute()
     return "".join(
         output["text"] for output in notebook.cells[0].outputs if output.get("name") == "stdout"
     ).strip()

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import kernels
 from jupyter_core.utils import run_sync
 
 from late import Library
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from nbclient import NotebookClient
     from nbformat import NotebookNode
 
-nbclient, nbformat = Library("nbclient"), Library("nbformat")
+nbformat = Library("nbformat")
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "notebooks"
@@ -36,7 +37,7 @@ def tags(cell: NotebookNode) -> list[str]:
 @contextmanager
 def kernel(notebook: NotebookNode, folder: Path) -> Iterator[NotebookClient]:
     """Lend a kernel that runs the notebook's cells in *folder*."""
-    client = nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(folder)}})
+    client = kernels.client_of(notebook, folder)
     with client.setup_kernel():
         yield client
 

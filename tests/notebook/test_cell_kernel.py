@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import kernels
 import pytest
-from jupyter_client.manager import start_new_kernel
 
 pytestmark = pytest.mark.slow
 
@@ -20,8 +20,8 @@ SHOWN = {"stream", "display_data", "execute_result", "error", "update_display_da
 class Kernel:
     """A kernel in a folder, and its client."""
 
-    def __init__(self, folder: Path) -> None:
-        self.manager, self.client = start_new_kernel(cwd=str(folder))
+    def __init__(self, manager: Any, client: Any) -> None:
+        self.manager, self.client = manager, client
         self.run("%load_ext nbckpt")
 
     def run(self, cell: str) -> list[tuple[str, dict[str, Any]]]:
@@ -42,12 +42,8 @@ class Kernel:
 
 @contextmanager
 def kernel(folder: Path) -> Iterator[Kernel]:
-    running = Kernel(folder)
-    try:
-        yield running
-    finally:
-        running.client.stop_channels()
-        running.manager.shutdown_kernel(now=True)
+    with kernels.lent(folder) as (manager, client):
+        yield Kernel(manager, client)
 
 
 @pytest.fixture

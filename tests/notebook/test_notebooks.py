@@ -44,12 +44,17 @@ def test_a_rerun_notebook_gives_the_committed_outputs(path: Path, tmp_path: Path
     startup = tmp_path / "ipython" / "profile_default" / "startup"
     startup.mkdir(parents=True)
     (startup / "quiet.py").write_text(QUIET)
-    nbval = ["--nbval-lax", "--nbval-current-env", "--nbval-cell-timeout=120"]
+    nbval = ["-p", "kernels", "--nbval-lax", "--nbval-current-env", "--nbval-cell-timeout=120"]
+    around = {
+        "IPYTHONDIR": str(startup.parents[1]),
+        "NBCKPT_PROVENANCE": "1",
+        "PYTHONPATH": str(ROOT / "tests"),
+    }
     sanitize = f"--nbval-sanitize-with={ROOT / 'tests' / 'sanitize.cfg'}"
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *nbval, sanitize, "."],
         cwd=tmp_path,
-        env=os.environ | {"IPYTHONDIR": str(startup.parents[1]), "NBCKPT_PROVENANCE": "1"},
+        env=os.environ | around,
         capture_output=True,
         text=True,
         check=False,

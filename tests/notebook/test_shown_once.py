@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import kernels
 import pytest
 
 from late import Library
@@ -17,7 +18,7 @@ from notebook.conftest import Notebook
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
-nbclient, nbformat = Library("nbclient"), Library("nbformat")
+nbformat = Library("nbformat")
 
 MAKE = "import nbckpt\n%load_ext nbckpt\nx = 1"
 BAD = "g = (i for i in ())"
@@ -96,7 +97,7 @@ def outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[N
     }
     sources = [MAKE, *cells.values()]
     made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
-    nbclient.NotebookClient(made, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    kernels.client_of(made, tmp_path).execute()
     return {name: cell.outputs for name, cell in zip(["make", *cells], made.cells, strict=True)}
 
 
@@ -139,7 +140,7 @@ def test_in_a_kernel_the_result_replaces_its_progress(tmp_path: Path) -> None:
     saves = ["%ckpt save n b", "r = %ckpt save n b", "%ckpt save n b\nz = 1", "%ckpt save n b;"]
     sources = [MAKE, soon, saves[0], "print(_.saved.ref)", *saves[1:]]
     made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
-    nbclient.NotebookClient(made, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    kernels.client_of(made, tmp_path).execute()
     outputs = [cell.outputs for cell in made.cells]
     assert [len(output) for output in outputs] == [0, 0, 1, 1, 1, 1, 1]
     assert outputs[2][0].data["text/plain"].startswith("Saved n@1")
@@ -161,7 +162,7 @@ def test_a_kernel_shows_each_experiment_once_also_in_a_loop(tmp_path: Path) -> N
     ]
     sources = [MAKE, define, *cells]
     made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
-    nbclient.NotebookClient(made, timeout=120, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    kernels.client_of(made, tmp_path).execute()
     data = [[output.data for output in cell.outputs if "data" in output] for cell in made.cells[2:]]
     # Below an experiment that still runs there is an empty place for its live table.
     shown = [[each for each in outputs if "data-nbckpt-place" not in each["text/html"]] for outputs in data]

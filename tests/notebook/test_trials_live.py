@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import kernels
 import pytest
-from jupyter_client.manager import start_new_kernel
 
 from nbckpt.notebook.live import Live, View
 from notebook.conftest import Notebook
@@ -161,16 +161,12 @@ def test_a_terminal_prints_the_result_once(notebook: Notebook, capsys: pytest.Ca
 
 @pytest.mark.slow
 def test_an_interrupt_pauses_trials_and_a_second_one_stops_them(tmp_path: Path) -> None:
-    manager, client = start_new_kernel(cwd=str(tmp_path))
-    try:
+    with kernels.lent(tmp_path) as (manager, client):
         client.execute_interactive(f"%load_ext nbckpt\nfrom pathlib import Path\n{SLOW}", timeout=60)
         paused = interrupt(manager, client, "%ckpt run train --name e --wait", tmp_path, 1)
         assert paused == ["interrupted: 1 trial, 1 paused. Resume: %ckpt resume e"]
         stopped = interrupt(manager, client, "%ckpt resume e --wait", tmp_path, 2)
         assert stopped == ["interrupted: 1 trial, 1 stopped. Show: %ckpt trials e"]
-    finally:
-        client.stop_channels()
-        manager.shutdown_kernel(now=True)
 
 
 SLOW = """

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import kernels
 import pytest
-from jupyter_client.manager import start_new_kernel
 
 import nbckpt
 from nbckpt.cli import main
@@ -259,8 +259,7 @@ def test_the_cells_of_a_notebook_make_a_checkpoint_again(
     trained: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     variables = rerun.environment(PYTHONPATH=str(ROOT), NBCKPT_STORE=str(trained / "store"))
-    manager, client = start_new_kernel(cwd=str(trained), env=variables)
-    try:
+    with kernels.lent(trained, env=variables) as (_, client):
         reply = client.execute_interactive(PATIENT, timeout=120, silent=True)
         assert reply["content"]["status"] == "ok", reply["content"]
         for cell in ("import train", "%load_ext nbckpt", "x = train.RATE * 21", "%ckpt save answer x"):
@@ -268,9 +267,6 @@ def test_the_cells_of_a_notebook_make_a_checkpoint_again(
                 cell, timeout=120, store_history=True, output_hook=lambda _: None
             )
             assert reply["content"]["status"] == "ok", reply["content"]
-    finally:
-        client.stop_channels()
-        manager.shutdown_kernel(now=True)
     assert reproduce("answer", "--store", "store") == 0
     assert "Run: cells 1 to 4" in capsys.readouterr().out
     folder = trained / "reproduce-answer"

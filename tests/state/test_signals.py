@@ -10,9 +10,10 @@ import textwrap
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import kernels
 import pytest
-from jupyter_client.manager import KernelManager
 
 import nbckpt
 from nbckpt import UsageError
@@ -216,39 +217,32 @@ CELLS = """
 
 
 @pytest.fixture
-def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KernelManager]:
-    """Give a real kernel."""
+def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any, Any]]:
+    """Give a real kernel and its client."""
     monkeypatch.setenv("NBCKPT_CHECKPOINT_PATH", str(tmp_path / "job"))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
-    manager = KernelManager(kernel_name="python3")
-    manager.start_kernel(cwd=str(tmp_path))
-    yield manager
-    manager.shutdown_kernel(now=True)
+    with kernels.lent(tmp_path) as lent:
+        yield lent
 
 
 @pytest.mark.slow
-def test_an_interrupt_saves_and_ends_the_cell_not_the_kernel(kernel: KernelManager, tmp_path: Path) -> None:
-    client = kernel.client()
-    client.start_channels()
-    try:
-        client.wait_for_ready(timeout=60)
-        define, train, look = textwrap.dedent(CELLS).split("# %%\n")
-        client.execute_interactive(define, timeout=60)
+def test_an_interrupt_saves_and_ends_the_cell_not_the_kernel(kernel: tuple[Any, Any], tmp_path: Path) -> None:
+    manager, client = kernel
+    define, train, look = textwrap.dedent(CELLS).split("# %%\n")
+    client.execute_interactive(define, timeout=60)
 
-        def interrupt_when_running(message: dict[str, object]) -> None:
-            if message["msg_type"] == "stream" and "running" in str(message["content"]):
-                kernel.interrupt_kernel()
+    def interrupt_when_running(message: dict[str, object]) -> None:
+        if message["msg_type"] == "stream" and "running" in str(message["content"]):
+            manager.interrupt_kernel()
 
-        reply = client.execute_interactive(train, timeout=60, output_hook=interrupt_when_running)
-        assert "Interrupt" in reply["content"]["ename"]
-        assert "all states are saved" in reply["content"]["evalue"]
-        shown: list[str] = []
-        client.execute_interactive(
-            look, timeout=60, output_hook=lambda message: shown.append(str(message["content"]))
-        )
-        assert "(True, False, True)" in "".join(shown)
-    finally:
-        client.stop_channels()
+    reply = client.execute_interactive(train, timeout=60, output_hook=interrupt_when_running)
+    assert "Interrupt" in reply["content"]["ename"]
+    assert "all states are saved" in reply["content"]["evalue"]
+    shown: list[str] = []
+    client.execute_interactive(
+        look, timeout=60, output_hook=lambda message: shown.append(str(message["content"]))
+    )
+    assert "(True, False, True)" in "".join(shown)
     steps = [int(file.read_bytes()) for file in (tmp_path / "job").rglob("step.state")]
     assert len(steps) == 1
     assert steps[0] >= 3
