@@ -11,7 +11,6 @@ from itertools import groupby
 from pathlib import Path
 
 import kernels
-
 from late import Library
 
 nbformat = Library("nbformat.v4")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import shutil
-import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import psutil
 import pytest
 
 from nbckpt.trials import Callback, Trial
+from ports import free_ports
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # as the callbacks of a notebook
 
@@ -44,13 +44,10 @@ def imported_ray() -> Any:
     return pytest.importorskip("ray", reason="needs Ray")
 
 
-def free_ports() -> dict[str, int]:
+def agent_ports() -> dict[str, int]:
     """Return ports for a node's agents: Ray waits 15 s only for agents that choose their own."""
     agents = ("metrics_agent", "metrics_export", "dashboard_agent_listen", "runtime_env_agent")
-    with ExitStack() as stack:
-        listeners = [stack.enter_context(socket.create_server(("", 0))) for _ in agents]
-        ports = [listener.getsockname()[1] for listener in listeners]
-    return {f"{agent}_port": port for agent, port in zip(agents, ports, strict=True)}
+    return {f"{agent}_port": port for agent, port in zip(agents, free_ports(len(agents)), strict=True)}
 
 
 class Nodes:
@@ -84,7 +81,7 @@ class Nodes:
             resources={name: 1},
             object_store_memory=80 << 20,
             env_vars={"TMPDIR": str(disk), "NBCKPT_SECRET_FILE": str(disk / "secret")},
-            **free_ports(),
+            **agent_ports(),
             **options,
         )
 

@@ -10,10 +10,10 @@ from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
-import kernels
 import numpy as np
 import pytest
 
+import kernels
 import nbckpt
 from nbckpt import Tracker
 from nbckpt.core.packs import pools

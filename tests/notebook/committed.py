@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import kernels
 from jupyter_core.utils import run_sync
 
+import kernels
 from late import Library
 
 if TYPE_CHECKING:

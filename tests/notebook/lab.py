@@ -10,7 +10,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -29,6 +28,7 @@ from playwright.sync_api import Browser, Locator, Page, ViewportSize, expect, sy
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from late import Library
+from ports import free_ports
 
 nbformat = Library("nbformat")
 
@@ -339,7 +339,7 @@ def served(python: str, folder: Path, home: Path, *options: str, **variables: st
         options: More options of its command.
         variables: Variables of its environment.
     """
-    port = free_port()
+    (port,) = free_ports(1)
     own = f"--port={port}", f"--ServerApp.root_dir={folder}", *options
     command = [python, "-m", "jupyterlab", *FLAGS, *own]
     around = environment(home) | variables
@@ -366,12 +366,6 @@ def end(process: subprocess.Popen[bytes]) -> None:
             process.wait(20)
     finally:  # also if the time limit of the test ends while it waits
         process.kill()
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 def environment(home: Path) -> dict[str, str]:

@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import kernels
 import pytest
+
+import kernels
 
 pytestmark = pytest.mark.slow
 

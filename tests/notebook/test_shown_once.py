@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import kernels
 import pytest
 
+import kernels
 from late import Library
 from notebook.conftest import Notebook
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import kernels
 import pytest
 
+import kernels
 from nbckpt.notebook.live import Live, View
 from notebook.conftest import Notebook
 

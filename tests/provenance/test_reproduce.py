@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import kernels
 import pytest
 
+import kernels
 import nbckpt
 from nbckpt.cli import main
 from nbckpt.commands import rerun

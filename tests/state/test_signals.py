@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import kernels
 import pytest
 
+import kernels
 import nbckpt
 from nbckpt import UsageError
 from state.conftest import Number, restarted
