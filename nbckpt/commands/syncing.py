@@ -1,95 +1,29 @@
-"""push, pull, sync: copy checkpoints and experiments to any storage and back."""
+"""sync: keep another location up to date in the background."""
 
 from __future__ import annotations
 
-import os
-import time
-from collections import ChainMap
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from string import Template
-from typing import Annotated, Any
+from typing import Annotated
 
 from nbckpt.commands.options import Word
+from nbckpt.commands.pushing import Transferred, expanded, transferred
 from nbckpt.commands.table import Session
-from nbckpt.core.history import History
-from nbckpt.core.references import SHORT, Entry
-from nbckpt.errors import Interrupted, NbckptError, UsageError
-from nbckpt.mirror import PERIOD_S, AutoStatus, Mirror, Mirrored
+from nbckpt.errors import NbckptError, UsageError
+from nbckpt.mirror import PERIOD_S, AutoStatus, Mirrored
 from nbckpt.mirror.pending import Waiting
-from nbckpt.render import Column, Hint, Page, Result, Table, age, count, duration, size
-from nbckpt.store import Cancel, masked
+from nbckpt.render import Column, Hint, Page, Result, Table, age, count, size
 from nbckpt.sync import SyncConfig
 from nbckpt.sync.progress import Progress
-from nbckpt.sync.transfer import Moved, TransferOptions
 from nbckpt.trials.model import spec_file
 from nbckpt.trials.views.formats import tail
 
 _MOST_EXPERIMENTS = 3
-Url = Annotated[str, Word("URL", help="s3://bucket/folder or a folder; by default the location of the sync.")]
 _NO_PLACES = ("on", "now", "soon", "cancel", "status")
 """The words that somebody may write for an option. As folders they would change where the sync goes."""
 _NO_THREADS = "Threads cannot start here, so each %ckpt sync pushes once."
-
-
-@dataclass(frozen=True, repr=False)
-class Transferred(Result):
-    """The result of a push or a pull.
-
-    Attributes:
-        mirrored: The counts.
-        done: `pushed` or `pulled`.
-        url: The remote location.
-        seconds: The duration.
-        note: A further note.
-    """
-
-    mirrored: Mirrored
-    done: str
-    url: str
-    seconds: float
-    note: str = ""
-
-    @property
-    def warns(self) -> bool:
-        """See `Result.warns`."""
-        moved = self.mirrored
-        parts = [moved.checkpoints, *moved.experiments.values()]
-        return bool(self.note or moved.kept or any(part.left_out for part in parts))
-
-    def page(self) -> Page:
-        """See `Result.page`."""
-        moved, pushed = self.mirrored, self.done == "pushed"
-        parts = {"checkpoints": moved.checkpoints}
-        parts |= {f"experiment {name}": part for name, part in moved.experiments.items()}
-        notes = [self.note] if self.note else []
-        notes += [_left_out(name, part) for name, part in parts.items() if part.left_out]
-        if moved.kept:
-            notes.append(f"Not changed, because they run here: {', '.join(moved.kept)}.")
-        if not moved.files:
-            nothing = f"Nothing new for {self.url}" if pushed else f"Nothing new at {self.url}"
-            same = sum(part.same for part in parts.values())
-            is_there = (
-                f"{count(same, 'file')} there already" if pushed else f"{count(same, 'file')} here already"
-            )
-            return Page(f"{nothing}: {is_there}", notes=tuple(notes))
-        copied = f"{self.done.capitalize()} {count(moved.files, 'file')}, {size(moved.size)}"
-        headline = f"{copied}, {'to' if pushed else 'from'} {self.url} in {duration(self.seconds)}."
-        numbers = (self.done, "size", "there before" if pushed else "here before")
-        columns = (Column("what"), *(Column(name, number=True) for name in numbers))
-        rows = tuple(
-            (name, f"{part.files:,}", size(part.size) if part.files else "-", f"{part.same:,}")
-            for name, part in parts.items()
-        )
-        return Page(headline, (Table("files of each", columns, rows),), tuple(notes))
-
-
-def _left_out(name: str, moved: Moved) -> str:
-    files = "; ".join(f"{path}: {why}" for path, why in moved.left_out.items())
-    return f"Not copied from {name}: {files}"
 
 
 @dataclass(frozen=True)
@@ -224,32 +158,6 @@ def _failed(status: AutoStatus) -> str:
     return f"The last push failed: {status.failure}. It is tried again."
 
 
-def push(session: Session, url: Url = "") -> Transferred:
-    """Push new checkpoints and trials to another location."""
-    made = _mirror(session, url)
-    return _transferred(session, made.push, "pushed", made.target.url)
-
-
-def pull(session: Session, url: Url = "") -> Transferred:
-    """Pull new checkpoints and trials from another location."""
-    made, history = _mirror(session, url), session.tracker.history
-    before = {entry.id for entry in history.entries()}
-    pulled = _transferred(session, made.pull, "pulled", made.target.url)
-    return replace(pulled, note=_foreign(history, [e for e in history.entries() if e.id not in before]))
-
-
-def _foreign(history: History, pulled: Iterable[Entry]) -> str:
-    """Return what to say of checkpoints that this user did not sign; "" if there are none."""
-    foreign = list[str]()
-    for entry in pulled:
-        with suppress(NbckptError):  # the listing tells which checkpoints cannot be read
-            foreign += [] if history.trusted(history.read(entry)) else [entry.id[:SHORT]]
-    if not foreign:
-        return ""
-    number = f"{count(len(foreign), 'checkpoint')} {'is' if len(foreign) == 1 else 'are'}"
-    return f"{number} not signed by you. Look at one before you trust it: %ckpt show {foreign[0]}"
-
-
 def sync(
     session: Session,
     url: Annotated[str, Word("URL|off")] = "",
@@ -291,8 +199,8 @@ def sync(
     elif soon and auto.in_background:
         auto.wake()
     elif in_place or soon:
-        made = _transferred(session, auto.push, "pushed", auto.url)
-        return replace(made, note=_NO_THREADS) if was_in_background and not auto.in_background else made
+        made = transferred(session, auto.push, "pushed", auto.url)
+        return replace(made, notes=(_NO_THREADS,)) if was_in_background and not auto.in_background else made
     return _shown(session)
 
 
@@ -317,44 +225,3 @@ def _shown(session: Session, former: str = "") -> SyncShown:
 def _settings(file: Path, _changed: int) -> Mapping[str, str]:
     """Return the sync settings of an experiment. The result is cached: the file is long and read often."""
     return spec_file.read(file.parent).sync
-
-
-def expanded(url: str, namespace: Mapping[str, Any] | None) -> str:
-    """Replace each `$name` in a URL by that variable of the notebook or of the environment.
-
-    Raises:
-        UsageError: The variable does not exist, or no name follows a `$`.
-    """
-    if "$" not in url:
-        return url
-    try:
-        return Template(url).substitute(ChainMap(dict(namespace or {}), dict(os.environ)))
-    except KeyError as error:
-        raise UsageError(
-            f"{masked(url)}: there is no variable {error.args[0]!r}, here or in the environment"
-        ) from None
-    except ValueError as error:
-        raise UsageError(f"{masked(url)}: {error}. Write $$ for a dollar sign") from None
-
-
-def _mirror(session: Session, url: str) -> Mirror:
-    url = expanded(url, session.namespace) or (session.auto.status.url if session.auto.status else "")
-    if not url:
-        raise UsageError("name a location: a URL such as s3://bucket/folder, or a folder")
-    return Mirror(session.tracker.store, session.library.folder, url)
-
-
-def _transferred(
-    session: Session, move: Callable[[TransferOptions], Mirrored], done: str, url: str
-) -> Transferred:
-    """Make a transfer and show its progress; an interrupt cancels it."""
-    cancel, bar, began = Cancel(), session.progress, time.monotonic()
-    on_progress = None if bar is None else lambda now: bar(now.done, now.size, now)
-    try:
-        mirrored = move(TransferOptions(cancel=cancel, on_progress=on_progress))
-    except KeyboardInterrupt:
-        cancel.cancel()
-        raise Interrupted(
-            "Interrupted. Copied files are kept. To continue, run the same command again."
-        ) from None
-    return Transferred(mirrored, done, url, time.monotonic() - began)

@@ -313,7 +313,7 @@ def _ask_git() -> None:
 
 
 def _expanded(url: str, namespace: dict[str, Any]) -> str:
-    from nbckpt.commands.syncing import expanded
+    from nbckpt.commands.pushing import expanded
 
     return expanded(url, namespace)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import nbckpt
 from nbckpt import SyncConfig
 from notebook.conftest import Notebook
 from waiting import until
@@ -39,6 +40,25 @@ def test_a_pull_says_which_checkpoints_others_signed(
     note = f"2 checkpoints are not signed by you. Look at one before you trust it: %ckpt show {newest}"
     assert note in str(notebook.run(f"%ckpt --store {other} pull {there}"))
     assert "not signed" not in str(notebook.run(f"%ckpt --store {other} pull {there}"))
+
+
+def test_a_pull_says_which_versions_have_other_numbers_now(notebook: Notebook, tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    for store in ("", f"--store {there}"):
+        for value in (1, 2, 3):
+            notebook.run(f"x, where = {value}, {store!r}\n%ckpt {store} save n")
+    before = {ref.id: str(ref) for ref in nbckpt.Tracker().history.refs()}
+    pulled = notebook.run(f"%ckpt pull {there}")
+    after = {ref.id: str(ref) for ref in nbckpt.Tracker().history.refs()}
+    moved = [f"{name} is now {after[target]}" for target, name in before.items() if after[target] != name]
+    assert moved
+    assert pulled.warns
+    assert f"had the same version numbers, so {', '.join(moved)}." in str(pulled)
+    assert "same version" not in str(notebook.run(f"%ckpt pull {there}"))
+    for target, name in after.items():
+        if target in before:
+            notebook.run(f"%ckpt restore {name}")
+            assert (notebook.names["x"], notebook.names["where"]) == (int(before[target][-1]), "")
 
 
 def test_a_notebook_or_environment_variable_names_a_location(
