@@ -9,7 +9,7 @@ from typing import Any
 from nbckpt.compat.ray_air.session import get_trial_dir, get_trial_id, get_trial_name
 from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.trials.training import session
-from nbckpt.trials.training.function import DEFAULT_METRIC
+from nbckpt.trials.training.calling import DEFAULT_METRIC
 
 __all__ = [
     "checkpoint_dir",

@@ -6,38 +6,29 @@ and restored between any two reports.
 
 from __future__ import annotations
 
-import inspect
 import logging
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from contextvars import copy_context
-from functools import partial
-from types import AsyncGeneratorType, GeneratorType
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
-from nbckpt.errors import TrialError, UsageError
+from nbckpt.errors import UsageError
 from nbckpt.states import registry
 from nbckpt.states.snapshot import CheckpointSource, snapshots
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
 from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.model.metrics import DONE, OnResult, Result
+from nbckpt.trials.training.calling import Function, Style, call, style_of
 from nbckpt.trials.training.handoff import Handoff
 from nbckpt.trials.training.reporter import ResultChannel, StatusReporter
 from nbckpt.trials.training.session import StopTrial, current
 from nbckpt.trials.training.stager import CheckpointStager
 from nbckpt.trials.training.trainable import SHOULD_CHECKPOINT, Trainable, failure, own_config
 
-DEFAULT_METRIC = "_metric"
-"""The name of the metric if the function returns or yields a plain number."""
-
 STOP_TIMEOUT_S = 10.0
 
 _log = logging.getLogger("nbckpt")
-
-Function = Callable[..., Any]
-Style = Literal["checkpoint_dir", "plain", "reporter"]
 
 
 class FunctionRunner(Trainable):
@@ -129,7 +120,7 @@ class FunctionRunner(Trainable):
         current.set(reporter)  # the context is a copy, which ends with the function
         registry.current.set(registry.Registry(origin=CheckpointSource(reporter.latest)))
         try:
-            _call(type(self)._function, type(self)._style, own_config(self.config), reporter)
+            call(type(self)._function, type(self)._style, own_config(self.config), reporter)
         except (StopTrial, StopIteration):  # see docs/decisions/0017
             channel.close(self._last_result)
         except BaseException as error:  # noqa: BLE001  whatever ends the function is the trial's error
@@ -229,122 +220,11 @@ def wrap_function(
         (*mixins, FunctionRunner),
         {
             "_function": staticmethod(function),
-            "_style": _style_of(function),
+            "_style": style_of(function),
             "_states_every": states_every,
             "_stop_timeout": stop_timeout,
             "__module__": __name__,
         },
-    )
-
-
-def _style_of(function: Function) -> Style:
-    if not callable(function):
-        raise UsageError(f"{function!r} is not a function: give one that takes a config")
-    try:
-        signature = inspect.signature(function)
-    except (ValueError, TypeError):
-        raise UsageError(
-            f"{function!r} has no signature that can be read. Wrap it: `def train(config): …`"
-        ) from None
-    named: tuple[Style, ...] = ("checkpoint_dir", "reporter")
-    for style in named:
-        if style in signature.parameters and _takes(signature, {style: None}):
-            return style
-    if _takes(signature, {}):
-        return "plain"
-    names = ", ".join(signature.parameters) or "nothing"
-    raise UsageError(
-        f"{getattr(function, '__name__', function)!s} takes ({names}): a trial's function takes (config), "
-        "(config, checkpoint_dir=None) or (config, reporter)"
-    )
-
-
-def _takes(signature: inspect.Signature, given: dict[str, Any]) -> bool:
-    try:
-        signature.bind({}, **given)
-    except TypeError:
-        return False
-    return True
-
-
-def _call(function: Function, style: Style, config: dict[str, Any], reporter: StatusReporter) -> None:
-    """Call a function, and report what it returns or yields."""
-    if style == "plain":
-        returned = function(config)
-    elif style == "reporter":
-        returned = function(config, reporter=reporter)
-    else:
-        path = reporter.get_checkpoint()
-        returned = function(config, checkpoint_dir=None if path is None else str(path))
-    if isinstance(returned, AsyncGeneratorType):
-        returned = _report_each(returned, reporter)
-    if inspect.iscoroutine(returned):
-        returned = _result_of(returned)
-    if isinstance(returned, GeneratorType):
-        returned = _report_all(returned, reporter)
-    _report(returned, reporter)
-
-
-def _report(returned: Any, reporter: StatusReporter) -> None:
-    if returned is not None:
-        reporter.report(_metrics(returned), None)
-
-
-def _report_all(items: Generator[Any, None, Any], reporter: StatusReporter) -> Any:
-    """Report each item of a generator, and return its result."""
-    try:
-        while True:
-            try:
-                item = next(items)
-            except StopIteration as end:
-                return end.value
-            _report(item, reporter)
-    finally:
-        items.close()
-
-
-async def _report_each(items: AsyncIterator[Any], reporter: StatusReporter) -> None:
-    async for item in items:
-        _report(item, reporter)
-
-
-def _result_of(coroutine: Coroutine[Any, Any, Any]) -> Any:
-    """Run a coroutine to its end: in another thread if this one has an event loop, as a kernel has."""
-    import asyncio  # here, since the process of a trial starts sooner without it
-    from concurrent.futures import ThreadPoolExecutor
-
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return asyncio.run(coroutine)
-    is_interrupted, cancels = threading.Event(), []
-
-    async def run() -> Any:
-        task, loop = asyncio.current_task(), asyncio.get_running_loop()
-        assert task is not None
-        cancels.append(partial(loop.call_soon_threadsafe, task.cancel))
-        return coroutine.close() if is_interrupted.is_set() else await coroutine
-
-    with ThreadPoolExecutor(1, "nbckpt-function") as pool:
-        try:
-            return pool.submit(copy_context().run, asyncio.run, run()).result()
-        except KeyboardInterrupt:
-            is_interrupted.set()
-            with suppress(RuntimeError):  # the coroutine itself raised it, and its loop has ended
-                for cancel in cancels:
-                    cancel()
-            raise
-
-
-def _metrics(returned: Any) -> dict[str, Any]:
-    """Return the value that a function returned or yielded, as metrics."""
-    if isinstance(returned, Mapping):
-        return dict(returned)
-    if isinstance(returned, (int, float)) or hasattr(returned, "__float__"):
-        return {DEFAULT_METRIC: returned}
-    raise TrialError(
-        f"a trial's function returns or yields a number, a dict of metrics or nothing, "
-        f"not {type(returned).__name__}"
     )
 
 
