@@ -62,12 +62,13 @@ class CellWatch:
         self._is_command = _COMMAND.fullmatch(info.raw_cell) is not None
         points = self._points()
         if points is not None and points.limits is not None:
+            began = time.perf_counter()
             self._before = self._touched()
             try:
                 self._cell = self._compiled(info)
                 self._before = self._touched()
             finally:  # also after an interrupt, because IPython runs the cell then
-                points.before_cell(self._before)
+                points.before_cell(self._before, time.perf_counter() - began)
             _say_trouble(points)
         self._began = time.perf_counter()
 
@@ -81,12 +82,14 @@ class CellWatch:
             return
         if before is None and self._is_command:
             return  # it turned the points on
-        seconds = time.perf_counter() - self._began
+        now = time.perf_counter()
+        seconds = now - self._began
         try:
             touched = self._touched()
             touched = touched if before is None else before | touched
             outcome = self._outcome(seconds, result)
-            points.after_cell(seconds, touched, outcome, is_command=self._is_command)
+            looked_s = time.perf_counter() - now
+            points.after_cell(seconds, touched, outcome, is_command=self._is_command, looked_s=looked_s)
             _say_trouble(points)
         except (NbckptError, OSError) as error:
             _say(f"there is no point of this cell, and the next one takes its changes too: {error}")

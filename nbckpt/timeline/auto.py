@@ -99,10 +99,14 @@ class Auto:
         self._rescue.end()
         self._wait_for_all()
 
-    def before_cell(self, touched: Touched) -> None:
+    def before_cell(self, touched: Touched, looked_s: float = 0.0) -> None:
         """Note that a cell begins, so that a signal meanwhile saves what it changed so far.
 
         Wait while the point in the background needs memory that the cell can touch. An interrupt drops it.
+
+        Args:
+            touched: What the cell's code can touch.
+            looked_s: The seconds that it took to find that out.
         """
         if self._is_running:  # an interrupt came before the end of the last cell was noted
             self._left, self._last = self._left + UNKNOWN_CELL, {}
@@ -114,7 +118,7 @@ class Auto:
         except KeyboardInterrupt:
             self.timeline.drop()
         self.settle(0)
-        self._waited = self._clock() - began
+        self._waited = self._clock() - began + looked_s
 
     def ready(self) -> Timeline:
         """Return the timeline for a way, after a point of the cells that have none yet."""
@@ -222,7 +226,13 @@ class Auto:
         )
 
     def after_cell(
-        self, seconds: float, touched: Touched, origin: Mapping[str, Any], *, is_command: bool = False
+        self,
+        seconds: float,
+        touched: Touched,
+        origin: Mapping[str, Any],
+        *,
+        is_command: bool = False,
+        looked_s: float = 0.0,
     ) -> None:
         """Begin a point after a cell, unless the budget is used up. The rest is done in the background.
 
@@ -233,6 +243,7 @@ class Auto:
             touched: The variables that its code can have touched.
             origin: The cell and the notebook.
             is_command: Whether the cell is one `%ckpt` command. After a way nothing is left to save.
+            looked_s: The seconds that it took to find out what it touched and where it is from.
         """
         assert self.limits is not None  # it is on
         self._left += Cells(named=self._named(touched))
@@ -256,7 +267,7 @@ class Auto:
             if self._spent.allows(self.limits.budget, self._clock()):
                 self._begin_point(self.limits, origin)
         finally:
-            self._spent.spend(self._clock() - began + self._waited)
+            self._spent.spend(self._clock() - began + self._waited + looked_s)
             self._waited = 0.0
             self._rescue.point_is_made()
 

@@ -97,3 +97,15 @@ def test_a_point_waits_until_the_budget_has_room_for_it() -> None:
         auto.after_cell(0.0, touched("a = 1", names), {})
         assert timeline.now <= max(0.025, 0.02 * (number + 1))  # each cell allows 20 ms
     assert timeline.now > 0.77
+
+
+@pytest.mark.parametrize(("before_s", "after_s"), [(0.03, 0.0), (0.0, 0.03)])
+def test_the_time_of_looking_at_the_cell_counts_too(before_s: float, after_s: float) -> None:
+    names: dict[str, Any] = {"__name__": "__main__"}
+    auto = Auto(Timeline(Tracker(MemoryStore()), names, frozenset), clock=lambda: 0.0)
+    auto.turn_on(Limits(), {})
+    for number in range(3):
+        names["a"] = number
+        auto.before_cell(touched("a = 1", names), before_s)
+        auto.after_cell(0.0, touched("a = 1", names), {}, looked_s=after_s)
+    assert auto.missed == 2
