@@ -110,8 +110,8 @@ def _foreign(history: History, pulled: Iterable[Entry]) -> Iterator[str]:
 
 def _renumbered(before: Iterable[Ref], after: Iterable[Ref]) -> Iterator[str]:
     """Yield what to say of versions that have other numbers now, if there are some."""
-    now = {(ref.name, ref.id): ref for ref in after}
-    moved = [(ref, new) for ref in before if (new := now.get((ref.name, ref.id), ref)) != ref]
+    now = {ref.key: ref for ref in after}
+    moved = [(ref, new) for ref in before if (new := now.get(ref.key, ref)) != ref]
     if moved:
         pairs = ", ".join(f"{ref} is now {new}" for ref, new in moved[:_MOST_NAMED])
         more = f", and {len(moved) - _MOST_NAMED:,} more" if len(moved) > _MOST_NAMED else ""

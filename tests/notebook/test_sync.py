@@ -47,18 +47,22 @@ def test_a_pull_says_which_versions_have_other_numbers_now(notebook: Notebook, t
     for store in ("", f"--store {there}"):
         for value in (1, 2, 3):
             notebook.run(f"x, where = {value}, {store!r}\n%ckpt {store} save n")
-    before = {ref.id: str(ref) for ref in nbckpt.Tracker().history.refs()}
-    pulled = notebook.run(f"%ckpt pull {there}")
-    after = {ref.id: str(ref) for ref in nbckpt.Tracker().history.refs()}
-    moved = [f"{name} is now {after[target]}" for target, name in before.items() if after[target] != name]
+    notebook.run("%ckpt tag n@1 n")
+    before, pulled, after = refs_here(), notebook.run(f"%ckpt pull {there}"), refs_here()
+    moved = [f"{name} is now {after[key]}" for key, name in before.items() if after[key] != name]
     assert moved
     assert pulled.warns
     assert f"had the same version numbers, so {', '.join(moved)}." in str(pulled)
     assert "same version" not in str(notebook.run(f"%ckpt pull {there}"))
-    for target, name in after.items():
-        if target in before:
-            notebook.run(f"%ckpt restore {name}")
-            assert (notebook.names["x"], notebook.names["where"]) == (int(before[target][-1]), "")
+    values = {"n@1": 1, "n@2": 2, "n@3": 3, "n@4": 1}  # the last one is a second number of the first
+    for key, name in before.items():
+        notebook.run(f"%ckpt restore {after[key]}")
+        assert (notebook.names["x"], notebook.names["where"]) == (values[name], "")
+
+
+def refs_here() -> dict[str, str]:
+    """Return the name and version of each key of a name."""
+    return {ref.key: str(ref) for ref in nbckpt.Tracker().history.refs()}
 
 
 def test_a_notebook_or_environment_variable_names_a_location(
