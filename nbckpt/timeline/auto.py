@@ -106,7 +106,7 @@ class Auto:
 
         Args:
             touched: What the cell's code can touch.
-            looked_s: The seconds that it took to find that out.
+            looked_s: The seconds that the look at its code took.
         """
         if self._is_running:  # an interrupt came before the end of the last cell was noted
             self._left, self._last = self._left + UNKNOWN_CELL, {}
@@ -243,7 +243,7 @@ class Auto:
             touched: The variables that its code can have touched.
             origin: The cell and the notebook.
             is_command: Whether the cell is one `%ckpt` command. After a way nothing is left to save.
-            looked_s: The seconds that it took to find out what it touched and where it is from.
+            looked_s: The seconds that the look at its code and its origin took.
         """
         assert self.limits is not None  # it is on
         self._left += Cells(named=self._named(touched))

@@ -1,4 +1,4 @@
-"""Calling: a user's function is called in its style, and what it returns or yields is reported."""
+"""Calling: a user's function is called in its style, and its results are reported."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _takes(signature: inspect.Signature, given: dict[str, Any]) -> bool:
 
 
 def call(function: Function, style: Style, config: dict[str, Any], reporter: StatusReporter) -> None:
-    """Call a function, and report what it returns or yields."""
+    """Call a function, and report its results: those that it yields, and the one that it returns."""
     if style == "plain":
         returned = function(config)
     elif style == "reporter":
