@@ -119,7 +119,21 @@ class Catalogue:
             return None
         if not self._top[0] and not has_catalogue(self.store):
             return None
-        keys = list(self.store.keys(FOLDER))  # notes sort before tops: see docs/decisions/0089
+        return self._view(list(self.store.keys(FOLDER)))
+
+    def taken(self, *prefixes: str) -> list[str]:
+        """Return the keys with these prefixes, including those that writers have noted and not put yet."""
+        if not self.store.lists_in_pages:  # and has no notes
+            return [key for prefix in prefixes for key in self.store.keys(prefix)]
+        keys = list(self.store.keys(FOLDER))
+        if view := self._view(keys):
+            return [key for prefix in prefixes for key in view.keys(prefix)]
+        changes = Changes.of(keys)
+        return [key for prefix in prefixes for key in changes.apply(self.store.keys(prefix), prefix)]
+
+    def _view(self, keys: list[str]) -> View | None:
+        """Return the store as the catalogue with these keys and notes shows it, if it can be read."""
+        # Notes sort before tops: see docs/decisions/0089.
         try:
             top = self.top(self.shelf.newest(keys))
         except NotFoundError:

@@ -147,9 +147,8 @@ class History(References):
                     return entry
         return super().resolve(ref)
 
-    def _last_version(self, name: str) -> int:
-        listed = self.listed()
-        return super()._last_version(name) if listed is self else listed._last_version(name)
+    def _taken(self, *prefixes: str) -> list[str]:
+        return self._catalogue.taken(*prefixes)
 
     def packs_of_newest(self, name: str, view: View) -> set[str]:
         """Return the packs of the newest version of *name*, if the catalogue does not know it yet."""

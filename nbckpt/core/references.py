@@ -10,6 +10,7 @@ Every key is put once and never changed, so writers never have to wait for each 
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -44,6 +45,8 @@ _PREFIX = re.compile(r"[0-9a-f]{4,64}")
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _MOST_VERSIONS = 10**8 - 1
 _MOST = 64 << 10  # the most bytes of the id and the moment in a ref
+_PATIENCE_S = tuple(0.05 * 1.25**attempt for attempt in range(12))
+"""How long a writer waits for another one to give a number up, at each number that both take."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -122,7 +125,7 @@ class References:
     def refs(self, name: str = "") -> list[Ref]:
         """Return the versions of *name*, or of every name, sorted.
 
-        If two writers took one number at once, the one whose id sorts later gets the next number.
+        If two keys have one number, the one whose id sorts later counts as the next.
         """
         return [ref for ref in self.all_refs(name) if not ref.key.startswith("trash/")]
 
@@ -141,7 +144,7 @@ class References:
     def spent_refs(self, ids: Container[str]) -> list[str]:
         """Return the keys of the removed names of these checkpoints that are no longer needed.
 
-        The last version of a name stays, and so does every version if two writers took one number. Therefore
+        The last version of a name stays, and so does every version if two keys have one number. Therefore
         no number is used again, and no version changes its number.
         """
         by_name: dict[str, list[Ref]] = {}
@@ -157,20 +160,51 @@ class References:
     def add_ref(self, name: str, target: Entry, packs: Iterable[str] = ()) -> Ref:
         """Give a checkpoint the next version of *name*.
 
-        The number of a removed version is not used again. Until the checkpoint is published, the key claims
-        *packs*.
+        Nobody else gets this number, and the number of a removed version is not used again. Until the
+        checkpoint is published, the key claims *packs*.
 
         Raises:
             UsageError: The name is not valid, or it has reached the last possible version.
         """
         check_name(name)
+        # see docs/decisions/0172
+        for patience in _PATIENCE_S:
+            ref, note = self._claim_next(name, target, packs)
+            if self._is_alone(ref.key, patience):
+                break
+            self.store.delete(note or ref.key)
+        else:
+            ref, note = self._claim_next(name, target, packs)
+        if note:
+            self.store.put(ref.key, target.claim(packs))
+        return ref
+
+    def _claim_next(self, name: str, target: Entry, packs: Iterable[str]) -> tuple[Ref, str]:
+        """Show other writers that a checkpoint takes the next version. Return it, and the note that shows it.
+
+        If the store has no notes, the key itself shows it, and the note is "".
+        """
         version = self._last_version(name) + 1
         if version > _MOST_VERSIONS:
             raise UsageError(f"{name!r} has reached version {version - 1}, the last. Choose another name")
         key = f"refs/{encode_name(name)}/{version:08d}-{target.id}"
-        note_added(self.store, target.key, key)
-        self.store.put(key, target.claim(packs))
-        return Ref(version, target.id, name, key)
+        note = note_added(self.store, target.key, key)
+        if not note:
+            self.store.put(key, target.claim(packs))
+        return Ref(version, target.id, name, key), note
+
+    def _is_alone(self, key: str, patience: float) -> bool:
+        """Tell whether no other writer takes the number of a key. One that sorts later gets time to go."""
+        for pause in (patience, 0.0):
+            others = {*self._taken(key[: 1 - _ID])} - {key}
+            if not others or min(others) < key:
+                break
+            time.sleep(pause)
+        return not others
+
+    def _taken(self, *prefixes: str) -> list[str]:
+        """Return the keys of refs with these prefixes, including those that writers are about to put."""
+        return [key for prefix in prefixes for key in self.store.keys(prefix)]
 
     def _last_version(self, name: str) -> int:
         """Return the number of the last version of *name*, including removed versions.
@@ -178,12 +212,12 @@ class References:
         Every save calls this, so it reads only the numbers in the keys.
         """
         below = f"refs/{encode_name(name)}/"
-        keys = [*self.store.keys(f"trash/{below}"), *self.store.keys(below)]
+        keys = self._taken(f"trash/{below}", below)
         numbers = [key[-_VERSION:-_ID] for key in keys]
         if len(set(numbers)) == len(numbers):
             return int(max(filter(str.isdecimal, numbers), default="0"))
         last = 0
-        # Two writers took one number: the second gets the next.
+        # Two keys have one number: the second counts as the next.
         for version in sorted({key[-_VERSION:] for key in keys}):
             if version[:8].isdecimal():
                 last = max(int(version[:8]), last + 1)

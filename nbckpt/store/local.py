@@ -148,7 +148,7 @@ class LocalStore(Store):
                 self._refuse(path)
 
         with self._explained("list", folder or "/"):
-            files = scan(self.folder, refuse, skip=STAGING.__eq__, below=folder)
+            files = scan(self.folder, refuse, skip=STAGING.__eq__, prefix=prefix)
             keys = [file for file in files if file[0].startswith(prefix) and file[0][-1] != "/"]
             return sorted(keys, key=itemgetter(0))
 

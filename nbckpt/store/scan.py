@@ -10,7 +10,7 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter
 from pathlib import Path
 
@@ -29,11 +29,11 @@ def scan(
     refuse: Callable[[str, str], object],
     *,
     skip: Callable[[str], bool] = lambda _: False,
-    below: str = "",
+    prefix: str = "",
     linked_folders: bool = True,
     backwards: bool = False,
 ) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """Yield every file below a folder with its path. A folder's own files come before its subfolders.
+    """Yield the files below a folder with their paths. A folder's own files come before its subfolders.
 
     The path of an empty folder ends with `/`. Files that vanish meanwhile are left out.
 
@@ -41,7 +41,7 @@ def scan(
         folder: The folder.
         refuse: Called with a path that is not yielded, and the reason. It may raise.
         skip: Tells which paths to skip.
-        below: The path of the folder in *folder* to begin with.
+        prefix: What the paths begin with: a folder to begin in, `/`, and the start of the names in it.
         linked_folders: Whether links to folders are followed.
         backwards: Whether subfolders come in reverse order of their names.
 
@@ -49,11 +49,12 @@ def scan(
         OSError: A folder cannot be read.
     """
     top, links = os.path.realpath(folder), 0
+    below, _, start = prefix.rpartition("/")
     first = (os.path.realpath(folder / below),)
     waiting: list[tuple[str, os.DirEntry[str] | None, tuple[str, ...]]] = [(below, None, first)]
     while waiting:
         path, empty, above = waiting.pop()
-        entries = _entries(folder / path, must_be=not path)
+        entries, start = _entries(folder / path, start, must_be=not path), ""
         if empty and not entries:
             yield f"{path}/", empty
         folders = []
@@ -81,9 +82,13 @@ def scan(
         waiting.extend(folders if backwards else reversed(folders))
 
 
-def _entries(folder: Path, *, must_be: bool) -> list[os.DirEntry[str]]:
+def _entries(folder: Path, start: str, *, must_be: bool) -> list[os.DirEntry[str]]:
+    """Return what is in a folder and whose name begins with *start*, by name."""
     try:
-        return sorted(os.scandir(folder), key=attrgetter("name"))
+        entries: Iterable[os.DirEntry[str]] = os.scandir(folder)
+        if start:
+            entries = (entry for entry in entries if entry.name.startswith(start))
+        return sorted(entries, key=attrgetter("name"))
     except FileNotFoundError:
         return []
     except NotADirectoryError:

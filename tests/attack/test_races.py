@@ -7,19 +7,26 @@ fails or dies there, or dies one call later. `gc` does not wait between its mark
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from paged import PagedStore
 from test_crash import KB, A, B
 
 from attack import share
 from nbckpt.core import gc
+from nbckpt.core.history import History
+from nbckpt.core.manifest import Manifest, now
+from nbckpt.core.references import Ref
+from nbckpt.core.trust import open_signer
 from nbckpt.errors import NbckptError, StoreError
-from nbckpt.store import MemoryStore, Store
+from nbckpt.store import Data, MemoryStore, Store
 from nbckpt.sync.stores import mirror
 from nbckpt.testing.faults import Call, _Around
 from nbckpt.tracker import Tracker
@@ -45,6 +52,7 @@ class Between(_Around):
 
     def __init__(self, store: Store, at: int, meanwhile: Callable[[], object], ends: str) -> None:
         super().__init__(store)
+        self.lists_in_pages = store.lists_in_pages
         self.counted = 0
         self._at, self._meanwhile, self._ends = at, meanwhile, ends
 
@@ -181,6 +189,73 @@ def test_two_commands_at_once_leave_an_undamaged_store(
                 assert np.array_equal(value["b"], NEW["b"]), at
         if between.counted < at:
             return
+
+
+NAMING: dict[str, Callable[[Tracker, Path], Ref | None]] = {
+    "save": lambda tracker, _: tracker.save({"x": 1}, "imported", provenance=False).ref,
+    "tag": lambda tracker, _: tracker.tag("other", "imported"),
+    "import": lambda tracker, file: tracker.import_file(file)[1],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [MemoryStore, PagedStore], ids=["folder", "URL"])
+@pytest.mark.parametrize("second", NAMING)
+@pytest.mark.parametrize("first", NAMING)
+def test_two_writers_of_one_name_are_told_true_numbers(
+    first: str, second: str, make: Callable[[], MemoryStore], tmp_path: Path
+) -> None:
+    prepared(file := tmp_path / "x.ckpt")
+    for at in itertools.count(1):
+        store = make()
+        Tracker(store).save({"x": 0}, "other", provenance=False)
+        answers: list[Ref | None] = []
+
+        def meanwhile(store: Store = store, answers: list[Ref | None] = answers) -> None:
+            answers.append(NAMING[second](Tracker(store), file))
+
+        between = Between(store, at, meanwhile, "goes on")
+        answers.append(NAMING[first](Tracker(between), file))
+        true = {str(ref): ref.id for ref in Tracker(store).history.refs()}
+        assert [true[str(ref)] for ref in answers if ref] == [ref.id for ref in answers if ref], at
+        if between.counted < at:
+            return
+
+
+class Meeting(MemoryStore):
+    """A store in which several writers show the first number that they take before any of them goes on."""
+
+    def __init__(self, writers: int, *, lists_in_pages: bool) -> None:
+        super().__init__()
+        self.lists_in_pages = lists_in_pages
+        self._barrier = threading.Barrier(writers)
+        self._shown = "catalogue/added/" if lists_in_pages else "refs/"
+
+    def put(self, key: str, data: Data) -> None:
+        is_first = key.startswith(self._shown) and "/00000001-" in key
+        if is_first:
+            self._barrier.wait(10)  # all have looked
+        super().put(key, data)
+        if is_first:
+            self._barrier.wait(10)
+
+
+@pytest.mark.parametrize("writers", [2, 5])
+@pytest.mark.parametrize("lists_in_pages", [False, True], ids=["folder", "URL"])
+def test_writers_that_take_one_number_at_once_get_one_each(writers: int, lists_in_pages: bool) -> None:
+    store = Meeting(writers, lists_in_pages=lists_in_pages)
+
+    def save(at: int) -> tuple[str, str]:
+        made = Manifest(created_at=now(), message=str(at))
+        made, ref = History(store, open_signer).publish(made, "n")
+        return str(ref), made.id
+
+    with ThreadPoolExecutor(writers) as pool:
+        answers = dict(pool.map(save, range(writers)))
+    assert answers == {str(ref): ref.id for ref in Tracker(store).history.refs()}
+    assert len(answers) == writers
+    if writers == 2:
+        assert sorted(answers) == ["n@1", "n@2"]
 
 
 def damaged() -> tuple[MemoryStore, MemoryStore]:

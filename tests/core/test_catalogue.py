@@ -89,8 +89,8 @@ def test_a_catalogue_bounds_the_requests(monkeypatch: pytest.MonkeyPatch) -> Non
     before = costs(store, *OPERATIONS)
     renew_catalogue(Tracker(store).history)
     save(store)
-    assert costs(store, *OPERATIONS) == [7, 10, 13, 17]
-    assert before == [177, 123, 48, 470]
+    assert costs(store, *OPERATIONS) == [7, 10, 13, 18]
+    assert before == [177, 123, 48, 474]
 
 
 @pytest.mark.slow
@@ -100,7 +100,7 @@ def test_a_hundred_thousand_checkpoints_take_20_requests() -> None:
     assert costs(store, "ls", "show x", "restore x") == [225, 159, 60]
     renew_catalogue(Tracker(store).history)
     save(store)
-    assert costs(store, *OPERATIONS) == [10, 12, 14, 18]
+    assert costs(store, *OPERATIONS) == [10, 12, 14, 19]
 
 
 # The same is shown with and without a catalogue.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from nbckpt.core import trash
+from nbckpt.core import references, trash
 from nbckpt.core.history import History, VanishedError
 from nbckpt.core.manifest import Group, Manifest, now
 from nbckpt.core.names import check_name, encode_name
@@ -120,6 +120,18 @@ def test_two_writers_of_one_version_are_both_kept(history: History, store: Memor
         store.put(f"refs/x/00000001-{made}", b"")
     assert (history.resolve("x@1").id, history.resolve("x@2").id) == (a, b)
     assert history.add_ref("x", history.resolve(a)).version == 3
+
+
+def test_a_save_ends_even_if_others_take_every_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Crowded(MemoryStore):
+        def keys(self, prefix: str = "") -> Iterator[str]:
+            others = [f"{prefix}{'0' * 64}"] if prefix.endswith("-") else []
+            return iter([*others, *super().keys(prefix)])
+
+    monkeypatch.setattr(references, "_PATIENCE_S", (0.0,) * 3)
+    history = History(Crowded(), open_signer)
+    made = saved(history, "x")
+    assert history.resolve("x").id == made
 
 
 def test_a_version_keeps_its_number_if_another_is_removed(history: History, store: MemoryStore) -> None:

@@ -261,7 +261,8 @@ def test_a_scan_returns_files_before_folders(tmp_path: Path) -> None:
         write_file(tmp_path / name, b"")
     (tmp_path / "empty" / "inner").mkdir(parents=True)
     assert entries(tmp_path) == (["c", "a/1", "b/y", "b/x/1", "empty/inner/"], {})
-    assert [path for path, _ in scan.scan(tmp_path, print, below="b", skip="b/x".__eq__)] == ["b/y"]
+    assert [path for path, _ in scan.scan(tmp_path, print, prefix="b/", skip="b/x".__eq__)] == ["b/y"]
+    assert [path for path, _ in scan.scan(tmp_path, print, prefix="b/x")] == ["b/x/1"]
     assert entries(tmp_path / "missing") == ([], {})
     with pytest.raises(NotADirectoryError):
         entries(tmp_path / "c")
