@@ -120,11 +120,11 @@ class Reach:
         """Add the variables that code names, and their values."""
         self.everything = self.everything or self._trick(used, is_cell=is_cell)
         self._attributes |= used.attributes
-        known = used.reads.intersection(self._namespace)
+        known = {name for name in used.reads if name in self._namespace}
         self.reads |= known
         self.names |= used.binds | known
         self.binds |= used.binds
-        new = (known | used.binds.intersection(self._namespace)) - self._looked_at
+        new = (known | {name for name in used.binds if name in self._namespace}) - self._looked_at
         self._looked_at |= new
         self._take((self._namespace.get(name) for name in new), ours=True)
         self._take((sys.modules.get(name) for name in used.imports), ours=False)

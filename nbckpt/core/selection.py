@@ -38,7 +38,12 @@ class Selection:
         Raises:
             UsageError: There is no such variable, or no variable is left.
         """
-        every = {name: value for name, value in dict(namespace).items() if self._is_variable(name)}
+        hidden = self.hidden
+        every = {
+            name: value
+            for name, value in dict(namespace).items()
+            if name not in hidden and _is_variable(name)
+        }
         chosen: dict[str, Any] = {}
         for pattern in self.variables or ("*",):
             if pattern in namespace:
@@ -57,10 +62,11 @@ class Selection:
             raise UsageError("every chosen variable is excluded, so there is nothing to save")
         return chosen
 
-    def _is_variable(self, name: Any) -> bool:
-        if not isinstance(name, str):  # `globals()[1] = x` binds no variable
-            return False
-        return name not in self.hidden and not (name.startswith("__") and name.endswith("__"))
+
+def _is_variable(name: Any) -> bool:
+    if not isinstance(name, str):  # `globals()[1] = x` binds no variable
+        return False
+    return not (name.startswith("__") and name.endswith("__"))
 
 
 def values_of(manifest: Manifest, patterns: Iterable[str]) -> list[str]:

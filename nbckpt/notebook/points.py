@@ -122,7 +122,8 @@ class CellWatch:
         from nbckpt.cells.analysis import compiled
 
         transform = self._shell.transform_cell
-        return compiled(transform(info.raw_cell), transform)
+        source = getattr(info, "transformed_cell", None)  # since IPython 9.4
+        return compiled(transform(info.raw_cell) if source is None else source, transform)
 
     def _touched(self) -> Touched:
         from nbckpt.cells.analysis import UNKNOWN, reached

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from IPython.core.completer import provisionalcompleter
+from IPython.core.interactiveshell import ExecutionInfo
 from IPython.display import display
 from IPython.utils.capture import capture_output
 
@@ -455,3 +456,17 @@ def test_history_names_cells_that_failed_and_changed_nothing(watched: Notebook) 
     assert all(point.error == "" for point in history.points)
     watched.run("a = 2")
     assert watched.run("%ckpt history").page().notes == ()
+
+
+def test_a_cell_is_transformed_once_where_ipython_tells(watched: Notebook) -> None:
+    seen: list[str] = []
+
+    def note(lines: list[str]) -> list[str]:
+        seen.extend(lines)
+        return lines
+
+    watched.shell.input_transformers_cleanup.append(note)
+    watched.run("transformed = 1")
+    assert seen == ["transformed = 1\n"] * (1 if hasattr(ExecutionInfo, "transformed_cell") else 2)
+    watched.run("%ckpt undo")
+    assert "transformed" not in watched.names
