@@ -90,7 +90,7 @@ class CellRun:
         names = (sharing(key.inputs, self._before, namespace) | named) & self._before.keys()
         names -= key.inputs.keys()
         self._beside = digests_beside(key, names, self._before)
-        self._classes = class_digests(key.touched.names - key.binds, self._before, namespace)
+        self._classes = class_digests(key.touched.names, self._before, namespace)
         self._states = {name: pickle.dumps(state) for name, state in environment.read_states().items()}
         self._moment, self._started = now(), time.perf_counter()
 
@@ -105,6 +105,7 @@ class CellRun:
         after = Selection(hidden=ended.hidden).of(self._namespace)
         written = changed_inputs(self._key, self._namespace)
         changed = (self._changed(after, written) | written) & after.keys()
+        self._check_classes(changed, after)
         names = sharing(changed, after, self._namespace)
         items = {name: after[name] for name in sorted(names)} | self._new_states()
         items |= {SHOWN: ended.shown} if ended.shown is not None else {}
@@ -153,8 +154,20 @@ class CellRun:
         reached = touched_now.names - self._key.binds
         if not (written or is_made(self._key)):  # the inputs lead to these, and are as they were
             reached = frozenset()
-        same = class_digests(reached, after, self._namespace).items() & self._classes.items()
-        return changed | ((reached - dict(same).keys() | self._key.binds) - self._key.inputs.keys())
+        reached -= self._unchanged_classes(reached, after)
+        return changed | ((reached | self._key.binds) - self._key.inputs.keys())
+
+    def _unchanged_classes(self, names: Iterable[str], after: Mapping[str, Any]) -> set[str]:
+        """Return the classes that are as they were before the cell. A class without a digest may differ."""
+        digests = class_digests(names, after, self._namespace)
+        return {name for name, digest in digests.items() if digest and digest == self._classes.get(name)}
+
+    def _check_classes(self, changed: set[str], after: Mapping[str, Any]) -> None:
+        """Check that the cell changed no class in place: a restore would give its instances another class."""
+        classes = {name for name in changed if issubclass(type(after[name]), type)}
+        live = {name for name in classes if self._before.get(name, GONE) is after[name]}
+        if others := sorted(live - self._unchanged_classes(live, after)):
+            raise CodecError(f"it changes the class {others[0]} in place, which a restore cannot do")
 
     def _new_states(self) -> dict[str, Any]:
         """Return the states of libraries that the cell changed: it drew random numbers, for example."""

@@ -192,6 +192,27 @@ def test_instances_come_back_with_the_live_class(cells: Notebook, ran: Any) -> N
     assert issubclass(names["D"], live)
 
 
+@pytest.mark.parametrize("held", ["1", "(i for i in 'ab')", "__import__('threading').Lock()"])
+def test_a_result_with_a_class_that_changed_is_not_kept(cells: Notebook, ran: Any, held: str) -> None:
+    make = f"%%ckpt cell make\nclass C:\n    n, held = 0, {held}\n    def go(self): C.n += 1\no = C()"
+    cells.run(make)
+    cells.run(once("o.go()"))
+    again = in_new_kernel(make)
+    again.run(once("o.go()"))
+    assert (again.names["C"].n, again.names["o"].n, ran.n) == (1, 1, 2)
+    assert type(again.names["o"]) is again.names["C"]
+
+
+def test_a_changed_class_is_named(cells: Notebook, ran: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    cells.run("class C: n = 0")
+    cells.run(once("C.n += 1"))
+    assert "was not kept: it changes the class C in place" in capsys.readouterr().out
+    cells.run(once("class C: n = 5"))
+    assert "not kept" not in capsys.readouterr().out
+    cells.run(once("class C: n = 5"))
+    assert ran.n == 2
+
+
 def test_a_cell_that_reads_a_restored_frame_comes_back(cells: Notebook, ran: Any) -> None:
     pytest.importorskip("pandas")
     make = "%%ckpt cell make\nimport pandas as pd\ndf = pd.DataFrame({'a': [1.0, 2.0], 'b': [1, 2]})"
