@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 _AT_NAME = re.compile(r"@(\w+)")
 _NAMED = frozenset(dis.hasname)
+_BINDS = frozenset({"STORE_GLOBAL", "STORE_NAME", "DELETE_GLOBAL", "DELETE_NAME"})
 
 
 def words_of(text: str) -> frozenset[str]:
@@ -26,6 +27,7 @@ class Uses:
     Attributes:
         reads: Variables that it reads, and names after @ in its texts, as in `df.query("x > @low")`.
         binds: Variables that it binds or deletes.
+        deletes: Variables that it deletes.
         attributes: Attributes, and names that it imports from modules.
         imports: Modules that it imports.
         star: Whether it imports every name of a module.
@@ -34,6 +36,7 @@ class Uses:
 
     reads: frozenset[str]
     binds: frozenset[str]
+    deletes: frozenset[str]
     attributes: frozenset[str]
     imports: frozenset[str]
     star: bool
@@ -60,16 +63,15 @@ def _scan(code: CodeType, *, inside: bool) -> Uses:
     is_class = inside and not code.co_flags & inspect.CO_OPTIMIZED
     reads: set[str] = set()
     binds: set[str] = set()
+    deletes: set[str] = set()
     attributes: set[str] = set()
     imports: set[str] = set()
     for operation, name in _names(code):
         if operation == "IMPORT_NAME":
             imports.add(name)
-        elif operation in {"STORE_GLOBAL", "DELETE_GLOBAL"}:
-            binds.add(name)
-        elif operation in {"STORE_NAME", "DELETE_NAME"}:
-            if not is_class:
-                binds.add(name)
+        elif operation in _BINDS:
+            if operation.endswith("GLOBAL") or not is_class:
+                (deletes if operation.startswith("DELETE") else binds).add(name)
         elif operation in {"LOAD_NAME", "LOAD_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"}:
             reads.add(name)
         else:
@@ -78,7 +80,8 @@ def _scan(code: CodeType, *, inside: bool) -> Uses:
     texts = (text for constant in code.co_consts for text in _texts(constant))
     return Uses(
         frozenset(reads).union(_AT_NAME.findall(" ".join(texts)), *(part.reads for part in inner)),
-        frozenset(binds).union(*(part.binds for part in inner)),
+        frozenset(binds | deletes).union(*(part.binds for part in inner)),
+        frozenset(deletes).union(*(part.deletes for part in inner)),
         frozenset(attributes).union(*(part.attributes for part in inner)),
         frozenset(imports).union(*(part.imports for part in inner)),
         ("*",) in code.co_consts or any(part.star for part in inner),

@@ -14,14 +14,15 @@ _SKIPS = frozenset({"suppress", "raises"})
 """Context managers with such a name can leave their block early without an error."""
 
 
-def former_reads(source: str) -> set[str]:
-    """Return the variables whose former values the code of a cell can read, builtins included.
+def former_uses(source: str) -> tuple[set[str], set[str]]:
+    """Return the variables whose former values the code of a cell can read, and those that it can delete.
 
-    In doubt a variable is included: the body of a loop may not run, and a branch may not be taken.
+    Builtins are included. In doubt a variable is included: the body of a loop may not run, and a branch may
+    not be taken.
     """
     flow = _Flow()
     flow.after(ast.parse(source).body, set())
-    return flow.free
+    return flow.free, flow.deleted
 
 
 def surely_bound(source: str) -> set[str]:
@@ -34,10 +35,12 @@ class _Flow:
 
     Attributes:
         free: The variables that were read before they were bound.
+        deleted: The variables that were deleted before they were bound.
     """
 
     def __init__(self) -> None:
         self.free: set[str] = set()
+        self.deleted: set[str] = set()
         self._later: dict[str, frozenset[str]] = {}
 
     def after(self, body: Iterable[ast.stmt], bound: set[str]) -> set[str]:
@@ -74,6 +77,7 @@ class _Flow:
             return bound
         used = _uses(statement)
         self._read(used.reads, bound)
+        self.deleted |= used.deletes - bound
         if isinstance(statement, ast.Delete):
             return bound - used.binds
         return bound | _targets(statement, used)
@@ -83,6 +87,7 @@ class _Flow:
     ) -> set[str]:
         """Follow a definition. What its functions read counts when they can be called."""
         code = _code(statement)
+        self.deleted |= uses(code).deletes
         every, now = uses(code).reads, _at_once(code, is_class=isinstance(statement, ast.ClassDef))
         runs_code = statement.decorator_list or (isinstance(statement, ast.ClassDef) and statement.bases)
         self._read(every if runs_code else now, bound)

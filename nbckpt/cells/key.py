@@ -16,7 +16,7 @@ from typing import Any
 from nbckpt.cells.analysis import Touched, compiled, touched
 from nbckpt.cells.code import uses
 from nbckpt.cells.digest import Digester
-from nbckpt.cells.flow import former_reads
+from nbckpt.cells.flow import former_uses
 from nbckpt.cells.magics import Transform
 from nbckpt.cells.reach import Reach
 from nbckpt.core.algorithms import PREFERRED
@@ -91,6 +91,8 @@ def cell_key(
     inputs, problem = _digests(reach.reads, namespace, made, digester)
     python = ".".join(platform.python_version_tuple()[:2])
     parts = {"source": normal_source(code.source), "inputs": inputs, "more": more, "python": python}
+    if there := sorted(reach.deletes & namespace.keys()):
+        parts["deletes"] = there
     text = PREFERRED.digest(json.dumps(parts, sort_keys=True).encode("utf-8", "backslashreplace")).hex()
     binds = before.binds | reach.binds
     return CellKey("" if problem else text, problem, inputs, before, binds, digester)
@@ -99,10 +101,10 @@ def cell_key(
 def _reach(cell: CellCode, namespace: dict[str, Any]) -> Reach:
     """Return what a cell leads to from the variables whose former values it reads."""
     reach = Reach(namespace)
-    former = former_reads(cell.source)
+    reads, deletes = map(frozenset, former_uses(cell.source))
     for code in compiled(cell.source, cell.transform)[0]:
         used = uses(code)
-        reach.follow(replace(used, reads=used.reads & former, binds=frozenset()))
+        reach.follow(replace(used, reads=used.reads & reads, binds=frozenset(), deletes=deletes))
     return reach
 
 

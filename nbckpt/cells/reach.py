@@ -79,6 +79,7 @@ class Reach:
         names: The variables that the code can touch.
         reads: The variables among them whose values the code, or a function that it can call, reads by name.
         binds: The variables among them that the code, or such a function, can bind or delete.
+        deletes: Names that the code, or such a function, can delete.
         everything: Why it can touch every variable; None if it touches only `names`.
     """
 
@@ -86,6 +87,7 @@ class Reach:
         self.names: set[str] = set()
         self.reads: set[str] = set()
         self.binds: set[str] = set()
+        self.deletes: set[str] = set()
         self.everything: str | None = None
         self._namespace = namespace
         self._module = namespace.get("__name__", "__main__")
@@ -124,6 +126,7 @@ class Reach:
         self.reads |= known
         self.names |= used.binds | known
         self.binds |= used.binds
+        self.deletes |= used.deletes
         new = (known | {name for name in used.binds if name in self._namespace}) - self._looked_at
         self._looked_at |= new
         self._take((self._namespace.get(name) for name in new), ours=True)

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nbckpt.cells.digest import Digester
-from nbckpt.cells.flow import former_reads
+from nbckpt.cells.flow import former_uses
 from nbckpt.cells.key import CellCode, cell_key
 from nbckpt.errors import CodecError
 from nbckpt.tracker import Tracker
@@ -185,6 +185,7 @@ LINES = st.one_of(
     st.builds("{} = sum([{} for _ in range(2)])".format, NAMES, NAMES),
     st.builds("{} = (lambda: {})()".format, NAMES, NAMES),
     st.builds("del {}".format, NAMES),
+    st.builds("try: del {}⏎except NameError: pass".format, NAMES),
 )
 START = """
 from contextlib import nullcontext, suppress
@@ -214,13 +215,18 @@ def outcome(source: str, values: dict[str, int]) -> tuple[str, dict[str, Any]]:
 @given(st.lists(LINES, min_size=1, max_size=6), st.lists(st.integers(0, 5), min_size=8, max_size=8))
 def test_only_former_reads_decide_what_a_cell_computes(lines: list[str], numbers: list[int]) -> None:
     source = "\n".join(lines).replace("⏎", "\n")
-    inputs = former_reads(source)
+    inputs, deletes = former_uses(source)
     one = dict(zip("abcd", numbers, strict=False))
-    other = {name: one[name] if name in inputs else 1000 + numbers[4 + at] for at, name in enumerate("abcd")}
+    other = dict(one)
+    for at, name in enumerate(one, 4):
+        if name not in inputs:
+            other[name] = 1000 + numbers[at]
+            if numbers[at] < 2 and name not in deletes:
+                del other[name]
     (error, first), (error_too, second) = outcome(source, one), outcome(source, other)
     assert error == error_too
     for name in "abcd":
-        untouched = first[name] == one[name] and second[name] == other[name]
+        untouched = first[name] == one[name] and second[name] == other.get(name)
         assert untouched or first[name] == second[name]
 
 

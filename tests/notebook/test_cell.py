@@ -203,6 +203,20 @@ def test_a_result_with_a_class_that_changed_is_not_kept(cells: Notebook, ran: An
     assert type(again.names["o"]) is again.names["C"]
 
 
+@pytest.mark.parametrize(
+    "setup",
+    ["def gone(): pass", "def gone():\n    global c\n    del c"],
+    ids=["by the cell", "by a function"],
+)
+def test_whether_there_is_something_to_delete_counts(cells: Notebook, ran: Any, setup: str) -> None:
+    body = "try:\n    gone()\n    del c\nexcept NameError: pass\nt = 1\nfor i in 'ab': pass\ndel t, i"
+    for before, runs in (("", 1), ("c = 5", 2), ("", 2), ("c = 6", 2)):
+        again = in_new_kernel(f"{setup}\n{before}")
+        again.run(once(body))
+        assert ran.n == runs
+        assert not {"c", "t", "i"} & again.names.keys()
+
+
 def test_a_changed_class_is_named(cells: Notebook, ran: Any, capsys: pytest.CaptureFixture[str]) -> None:
     cells.run("class C: n = 0")
     cells.run(once("C.n += 1"))
