@@ -109,12 +109,12 @@ def _reach(cell: CellCode, namespace: dict[str, Any]) -> Reach:
 
 
 def _digests(
-    names: set[str], namespace: dict[str, Any], made: Mapping[str, Made], digester: Digester
+    names: set[str], variables: Mapping[str, Any], made: Mapping[str, Made], digester: Digester
 ) -> tuple[dict[str, str], str]:
     """Return the digest of each variable, and why there is none for one of them."""
     digests = {}
-    for name in sorted(names & namespace.keys()):
-        value = namespace[name]
+    for name in sorted(names & variables.keys()):
+        value = variables[name]
         try:
             digests[name] = digester.digest(value)
         except CodecError as error:
@@ -130,11 +130,18 @@ def is_made(key: CellKey) -> bool:
     return any(digest.startswith(_MADE) for digest in key.inputs.values())
 
 
-def changed_inputs(key: CellKey, namespace: dict[str, Any]) -> set[str]:
-    """Return the inputs of a cell that it changed in place, among those that can be digested."""
+def changed_inputs(key: CellKey, former: Mapping[str, Any], namespace: dict[str, Any]) -> set[str]:
+    """Return the inputs of a cell that it changed in place, among those that can be digested.
+
+    Args:
+        key: The key of the cell before it ran.
+        former: The variables before it ran: maybe it bound some of them to other objects since.
+        namespace: The namespace.
+    """
     before = {name: digest for name, digest in key.inputs.items() if not digest.startswith(_MADE)}
-    digests, _ = _digests({*before}, namespace, {}, Digester(namespace))
-    return {name for name, digest in before.items() if digests.get(name) != digest}
+    names = before.keys() & former.keys()
+    digests, _ = _digests(names, former, {}, Digester(namespace))
+    return {name for name in names if digests.get(name) != before[name]}
 
 
 def class_digests(

@@ -103,9 +103,9 @@ class CellRun:
         """
         ms = int((time.perf_counter() - self._started) * 1000)
         after = Selection(hidden=ended.hidden).of(self._namespace)
-        written = changed_inputs(self._key, self._namespace)
-        changed = (self._changed(after, written) | written) & after.keys()
-        self._check_classes(changed, after)
+        written = changed_inputs(self._key, self._before, self._namespace)
+        self._check_classes(written)
+        changed = self._changed(after, written) & after.keys()
         names = sharing(changed, after, self._namespace)
         items = {name: after[name] for name in sorted(names)} | self._new_states()
         items |= {SHOWN: ended.shown} if ended.shown is not None else {}
@@ -121,13 +121,12 @@ class CellRun:
         """Return what else has to be as it was: the variables of the result that the cell did not bind."""
         same = {name for name in names if self._before.get(name, GONE) is after[name]}
         beside = {name: self._beside[name] for name in self._beside.keys() & same}
-        classes = self._same_classes(after.keys() - names)
-        return {"beside": beside, "in_place": sorted(written & same), "classes": classes}
+        return {"beside": beside, "in_place": sorted(written), "classes": self._former_classes()}
 
-    def _same_classes(self, names: Iterable[str]) -> dict[str, list[str]]:
-        """Return the number and the digest of each class that the cell left as it was."""
+    def _former_classes(self) -> dict[str, list[str]]:
+        """Return the number and the digest of each class that was there: the cell changed none in place."""
         numbers, classes = class_tracker().numbers, dict[str, list[str]]()
-        for name, digest in class_digests(names, self._before, self._namespace).items():
+        for name, digest in class_digests(self._before, self._before, self._namespace).items():
             with suppress(Exception):  # it has no number, or cannot be hashed
                 classes[name] = [numbers[self._before[name]], digest]
         return classes
@@ -146,28 +145,29 @@ class CellRun:
         return manifest
 
     def _changed(self, after: Mapping[str, Any], written: set[str]) -> set[str]:
-        """Return the variables that the cell bound or changed in place, apart from inputs. In doubt, too."""
+        """Return the variables that the cell bound or changed in place, apart from inputs. In doubt, too.
+
+        A written input that has another value now may live on in other variables.
+        """
         touched_now = touched(self._code.source, self._namespace, transform=self._code.transform)
         if touched_now.everything:
             raise CodecError(touched_now.everything)
-        changed = {name for name, value in after.items() if self._before.get(name, GONE) is not value}
-        reached = touched_now.names - self._key.binds
-        if not (written or is_made(self._key)):  # the inputs lead to these, and are as they were
-            reached = frozenset()
-        reached -= self._unchanged_classes(reached, after)
-        return changed | ((reached | self._key.binds) - self._key.inputs.keys())
+        bound = {name for name, value in after.items() if self._before.get(name, GONE) is not value}
+        reached = touched_now.names - self._classes.keys() if self._is_doubtful(written) else set()
+        former = {f"{name} before": self._before[name] for name in written - after.keys() | written & bound}
+        aliases = sharing(former, {**after, **former}, self._namespace)
+        return bound | written | aliases | (reached | self._key.binds) - self._key.inputs.keys()
 
-    def _unchanged_classes(self, names: Iterable[str], after: Mapping[str, Any]) -> set[str]:
-        """Return the classes that are as they were before the cell. A class without a digest may differ."""
-        digests = class_digests(names, after, self._namespace)
-        return {name for name, digest in digests.items() if digest and digest == self._classes.get(name)}
+    def _is_doubtful(self, written: set[str]) -> bool:
+        """Tell whether the cell may have changed what its inputs lead to."""
+        return bool(written) or is_made(self._key)
 
-    def _check_classes(self, changed: set[str], after: Mapping[str, Any]) -> None:
+    def _check_classes(self, written: set[str]) -> None:
         """Check that the cell changed no class in place: a restore would give its instances another class."""
-        classes = {name for name in changed if issubclass(type(after[name]), type)}
-        live = {name for name in classes if self._before.get(name, GONE) is after[name]}
-        if others := sorted(live - self._unchanged_classes(live, after)):
-            raise CodecError(f"it changes the class {others[0]} in place, which a restore cannot do")
+        digests = class_digests(self._classes, self._before, self._namespace)
+        doubtful = {name for name, digest in digests.items() if not digest or digest != self._classes[name]}
+        if doubtful and self._is_doubtful(written):
+            raise CodecError(f"it changes the class {min(doubtful)} in place, which a restore cannot do")
 
     def _new_states(self) -> dict[str, Any]:
         """Return the states of libraries that the cell changed: it drew random numbers, for example."""

@@ -75,7 +75,7 @@ class Kept:
         beside: Variables of the result that the cell did not read, and maybe did not bind, since they share
             objects with others, for example. Each has its digest before the cell.
         in_place: The inputs that the cell changed in place.
-        classes: The classes that the cell left as they were, by variable: the number in pickles, the digest.
+        classes: The classes that were there before the cell, by variable: the number in pickles, the digest.
     """
 
     manifest: Manifest
@@ -101,7 +101,7 @@ class Kept:
         if differ := differ or sorted(self.beside.keys() & key.touched.names - variables.keys()):
             return f"{differ[0]} is a part of its kept result, and was something else before the cell"
         held = {value.name for value in self.manifest.values}
-        if more := sorted(sharing(self.in_place, variables, namespace) - held):
+        if more := sorted(sharing(self.in_place, variables, namespace) - held.union(self.in_place)):
             return f"{more[0]} shares objects with {self.in_place[0]}, and did not when its result was kept"
         return ""
 

@@ -217,6 +217,52 @@ def test_whether_there_is_something_to_delete_counts(cells: Notebook, ran: Any, 
         assert not {"c", "t", "i"} & again.names.keys()
 
 
+@pytest.mark.parametrize("then", ["a = [9]", "del a", "a, x = raw, a"])
+def test_a_changed_object_lives_on_under_its_other_name(cells: Notebook, ran: Any, then: str) -> None:
+    setup = "a = [1]\nraw = a\nrows = {'a': a}"
+    body = f"a.append(2)\n{then}"
+    for _ in range(2):
+        again = in_new_kernel(setup)
+        again.run(once(body))
+        assert again.names["raw"] == [1, 2]
+        assert again.names["rows"]["a"] is again.names["raw"]
+    assert ran.n == 1
+    again = in_new_kernel(f"{setup}\nmore = [a]")
+    again.run(once(body))
+    assert again.names["more"] == [[1, 2]]
+    assert again.names["more"][0] is again.names["raw"]
+
+
+def test_the_frame_before_a_step_gets_its_new_column(cells: Notebook, ran: Any) -> None:
+    pytest.importorskip("pandas")
+    setup = "import pandas as pd\ndf = pd.DataFrame({'a': [1.0, None]})\nraw = df"
+    for _ in range(2):
+        again = in_new_kernel(setup)
+        again.run(once("df['b'] = 1\ndf = df.dropna()"))
+        assert [*again.names["raw"].columns] == ["a", "b"]
+        assert len(again.names["df"]) == 1
+    assert ran.n == 1
+
+
+def test_an_instance_keeps_a_class_whose_name_is_given_away(cells: Notebook, ran: Any) -> None:
+    setup = "class C:\n    def go(self): self.n = 1\nclass D(C): pass\no, other = C(), C()"
+    for _ in range(2):
+        again = in_new_kernel(setup)
+        again.run(once("o.go()\nC = D"))
+        assert type(again.names["o"]) is type(again.names["other"]) is not again.names["C"]
+        assert again.names["C"] is again.names["D"]
+    assert ran.n == 1
+
+
+def test_a_second_name_of_a_class_is_the_live_class(cells: Notebook, ran: Any) -> None:
+    setup = "class C: pass\nclass D(C): pass\no = D()"
+    for _ in range(2):
+        again = in_new_kernel(setup)
+        again.run(once("C = D"))
+        assert again.names["C"] is again.names["D"] is type(again.names["o"])
+    assert ran.n == 1
+
+
 def test_a_changed_class_is_named(cells: Notebook, ran: Any, capsys: pytest.CaptureFixture[str]) -> None:
     cells.run("class C: n = 0")
     cells.run(once("C.n += 1"))
