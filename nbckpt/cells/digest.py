@@ -7,14 +7,13 @@ draws. Here only contents count, and which mutable objects are one.
 from __future__ import annotations
 
 import copy
-import copyreg
 import pickle
 import sys
 import types
 from bisect import bisect, bisect_left
 from collections.abc import Iterable, Mapping
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeVar
 
 from nbckpt.core.algorithms import PREFERRED
 from nbckpt.core.definitions import contents_of
@@ -25,18 +24,24 @@ from nbckpt.core.values.pickler import Pickler
 from nbckpt.errors import CodecError
 
 _ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes, type(...)})
+_ABSENT = object()
 _start, _end = itemgetter(0), itemgetter(1)
+_HEAP_TYPE = 1 << 9
 _CAN_RECUR = (type, types.FunctionType, types.CellType, types.CodeType)
 _NOT_OF_CLASS = frozenset(
     {
         *("__dict__", "__weakref__", "__module__", "__slotnames__", "__firstlineno__", "__annotate__"),
         *("__static_attributes__", "__annotate_func__", "__annotations_cache__", "_abc_impl"),
+        # Pydantic makes these from the other attributes, with the id of the class, or fills them when used.
+        *("__pydantic_core_schema__", "__pydantic_validator__", "__pydantic_serializer__"),
+        *("__pydantic_setattr_handlers__", "__signature__"),
     }
 )
 _OF_CODE = (
     *("co_name", "co_code", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_flags"),
     *("co_argcount", "co_kwonlyargcount", "co_posonlyargcount", "co_consts"),
 )
+_OF_TYPE_VARIABLE = "__name__", "__constraints__", "__bound__", "__covariant__", "__contravariant__"
 
 
 class Digester:
@@ -56,7 +61,7 @@ class Digester:
         self._ranges: dict[int, list[tuple[int, int, int, int]]] = {}
         self._arrays = 0
         self._hasher = PREFERRED.hasher()
-        self._reduce = Pickler(len, namespace, NO_OVERLAPS, lambda _: True).reducer_override
+        self._pickler = Pickler(len, namespace, NO_OVERLAPS, lambda _: True)
 
     def digest(self, value: object) -> str:
         """Return the digest of a value.
@@ -112,6 +117,8 @@ class Digester:
             self._items("dict", [part for pair in value.items() for part in pair])
         elif kind in {set, frozenset}:
             self._unordered(kind.__name__, value)
+        elif kind is TypeVar:
+            self._items("type variable", [getattr(value, name) for name in _OF_TYPE_VARIABLE])
         elif kind is types.CodeType:
             self._items("code", [getattr(value, name) for name in _OF_CODE])
         elif kind is types.FunctionType:
@@ -126,6 +133,8 @@ class Digester:
             self._class(value)
         elif kind is getattr(sys.modules.get("numpy"), "ndarray", None):
             self._array(value)
+        elif value is _generator_of("random", "random") or value is _generator_of("numpy.random", "rand"):
+            self._write("generator", kind.__name__.encode())  # see docs/decisions/0096
         elif kind is pickle.PickleBuffer:
             self._memory(value.raw())
         else:
@@ -144,10 +153,13 @@ class Digester:
         self._write(kind, "".join(sorted(map(alone.digest, values))).encode())
 
     def _attributes(self, values: Mapping[Any, object]) -> None:
-        """Feed attributes, whose order does not matter."""
-        for name in sorted(values, key=str):
+        """Feed attributes, whose order does not matter. One that is the id of another one counts as that."""
+        names = sorted(values, key=str)
+        ids = {id(values[name]): name for name in reversed(names)}
+        for name in names:
+            value = values[name]
             self._feed(name)
-            self._feed(values[name])
+            self._feed(("id of", ids[value]) if type(value) is int and value in ids else value)
 
     def _array(self, array: Any) -> None:
         self._items("array", [str(array.dtype.descr if array.dtype.names else array.dtype), array.shape])
@@ -191,16 +203,17 @@ class Digester:
         self._attributes(function.__dict__)
 
     def _class(self, kind: type) -> None:
-        if kind.__module__ != self._module and _is_importable(kind):
+        is_in_c = not kind.__flags__ & _HEAP_TYPE  # such as types.MappingProxyType, which has no place
+        if is_in_c or (kind.__module__ != self._module and _is_importable(kind)):
             self._write("name", f"{kind.__module__}:{kind.__qualname__}".encode())
             return
         self._items("class", [kind.__qualname__, type(kind), kind.__bases__])
         self._attributes({name: member for name, member in vars(kind).items() if name not in _NOT_OF_CLASS})
 
     def _reduced(self, value: Any) -> None:
-        reduced = self._reduce(value)
+        reduced = self._pickler.reducer_override(value)
         if reduced is NotImplemented:
-            reduce = copyreg.dispatch_table.get(type(value))
+            reduce = self._pickler.dispatch_table.get(type(value))
             reduced = reduce(value) if reduce else value.__reduce_ex__(5)
         self._kept_alive(reduced)
         if isinstance(reduced, str):
@@ -227,6 +240,11 @@ class Digester:
         if id(value) not in self._numbers:  # a text that names an object can be one text each time
             self._numbers[id(value)] = len(self._kept)
             self._kept.append(value)
+
+
+def _generator_of(module: str, function: str) -> object:
+    """Return the random generator that a function of a library uses."""
+    return getattr(getattr(sys.modules.get(module), function, None), "__self__", _ABSENT)
 
 
 def _is_importable(value: Any) -> bool:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import pickle
+import random
 import subprocess
 import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +92,28 @@ def test_attributes_count(kind: Any) -> None:
     assert digest(kind(1)) == digest(kind(1)) != digest(kind(2))
 
 
+def test_the_id_of_another_attribute_is_not_a_number() -> None:
+    def made(*, marks: str) -> types.SimpleNamespace:
+        value = types.SimpleNamespace(words=["a"], others=["b"])
+        value.mark = id(getattr(value, marks))  # as scikit-learn's vectorizers do
+        return value
+
+    assert digest(made(marks="words")) == digest(made(marks="words")) != digest(made(marks="others"))
+    assert digest(types.SimpleNamespace(x=1, y=2)) != digest(types.SimpleNamespace(x=2, y=2))
+
+
+def test_the_generators_of_libraries_count_by_name() -> None:
+    shared: list[Any] = [np.random.rand.__self__, random.random.__self__]
+    before = digest(shared)
+    random.random()
+    np.random.rand()
+    assert digest(shared) == before
+    own = np.random.RandomState(1)
+    before = digest(own)
+    own.rand()
+    assert digest(own) != before
+
+
 def test_frames_tensors_and_figures_have_digests() -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"a": [1, 2], "b": ["x", None], "c": pandas.to_datetime(["2020", "2021"])})
@@ -133,7 +157,14 @@ from nbckpt.cells.digest import Digester
 import datetime, enum, types
 namespace = {"__name__": "__main__"}
 exec('''
-import enum
+import dataclasses, enum, typing
+@dataclasses.dataclass
+class Setup:
+    rate: float = 0.1
+    layers: list[int] = dataclasses.field(default_factory=list, metadata={"unit": "mm"})
+T = typing.TypeVar("T", bound=int)
+class Of(typing.Generic[T]):
+    held: T
 class Color(enum.Enum): RED = 1
 class C:
     tags = {"a", "b", "c"}
@@ -143,7 +174,9 @@ def f(x): return [y in {"a", "b"} for y in x]
 import __main__
 vars(__main__).update(namespace)
 values = [namespace["C"](), {"x", "y", ("z", 1)}, datetime.date(2020, 1, 1), namespace["Color"].RED]
-print([Digester(namespace).digest(value) for value in (values, *map(namespace.get, ("C", "f", "Color")))])
+values += [namespace["Setup"](), types.MappingProxyType({"a": 1}), {"k": 1}.keys()]
+values += [*map(namespace.get, ("C", "f", "Color", "Setup", "T", "Of"))]
+print([Digester(namespace).digest(value) for value in values])
 """
 
 

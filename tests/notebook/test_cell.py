@@ -273,6 +273,45 @@ def test_a_changed_class_is_named(cells: Notebook, ran: Any, capsys: pytest.Capt
     assert ran.n == 2
 
 
+CLASSES = {
+    "a dataclass": "from dataclasses import dataclass\n@dataclass\nclass C:\n    rate: float = 0.1\no = C()",
+    "a frozen dataclass": "from dataclasses import dataclass, field\n@dataclass(frozen=True, slots=True)\n"
+    "class C:\n    rate: float = field(default=0.1, metadata={'unit': 's'})\no = C()",
+    "a named tuple": "from typing import NamedTuple\nclass C(NamedTuple):\n    rate: float = 0.1\no = C()",
+    "a generic class": "from typing import Generic, TypeVar\nT = TypeVar('T')\nclass C(Generic[T]):\n"
+    "    rate = 0.1\no = C()",
+    "a cached property": "from functools import cached_property\nclass C:\n    @cached_property\n"
+    "    def rate(self): return 0.1\no = C()",
+    "a class of pydantic": "import pydantic\nclass C(pydantic.BaseModel):\n    rate: float = 0.1\no = C()",
+    "a class of attrs": "import attrs\n@attrs.define\nclass C:\n    rate: float = 0.1\no = C()",
+}
+
+
+@pytest.mark.parametrize("case", CLASSES)
+def test_a_cell_that_reads_an_instance_comes_back(cells: Notebook, ran: Any, case: str) -> None:
+    if case.endswith(("pydantic", "attrs")):
+        pytest.importorskip(case.rpartition(" ")[2])
+    for _ in range(2):
+        again = in_new_kernel(CLASSES[case])
+        again.run(once("y = [o.rate]"))
+        assert again.names["y"] == [0.1]
+    assert ran.n == 1
+    in_new_kernel(CLASSES[case].replace("0.1", "0.2")).run(once("y = [o.rate]"))
+    assert ran.n == 2
+
+
+@pytest.mark.parametrize("case", ["a dataclass", "a class of pydantic", "a class of attrs"])
+def test_a_cell_that_changes_an_instance_comes_back(cells: Notebook, ran: Any, case: str) -> None:
+    if case != "a dataclass":
+        pytest.importorskip(case.rpartition(" ")[2])
+    for _ in range(2):
+        again = in_new_kernel(CLASSES[case])
+        again.run(once("o.rate = 0.5"))
+        assert again.names["o"].rate == 0.5
+        assert type(again.names["o"]) is again.names["C"]
+    assert ran.n == 1
+
+
 def test_a_cell_that_reads_a_restored_frame_comes_back(cells: Notebook, ran: Any) -> None:
     pytest.importorskip("pandas")
     make = "%%ckpt cell make\nimport pandas as pd\ndf = pd.DataFrame({'a': [1.0, 2.0], 'b': [1, 2]})"
