@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+import warnings
 from pathlib import Path
 from typing import IO
 
+import numpy as np
 import pytest
 
 import nbckpt
@@ -47,3 +49,12 @@ def test_a_random_state_that_a_library_refuses_is_named(
     assert [failure.names for failure in restored.failed] == [("random.state",)]
     tracker.undo(namespace)
     assert namespace == {}
+
+
+def test_the_preview_of_a_masked_array_gives_no_warning(tmp_path: Path) -> None:
+    masked = np.ma.array([1.5, 2.0], mask=[False, True])
+    with warnings.catch_warnings(record=True) as given:
+        warnings.simplefilter("always")
+        saved = nbckpt.Tracker(tmp_path).save({"masked": masked}, "n")
+    assert saved.manifest.values[0].preview["text"] == "[1.5 --]"
+    assert given == []

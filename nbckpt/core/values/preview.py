@@ -159,6 +159,8 @@ def _numpy_text(value: Any) -> str:
     if numpy is None or not isinstance(value, numpy.ndarray) or value.dtype.hasobject:
         return ""
     with numpy.printoptions(threshold=8, edgeitems=3, precision=4):
+        if isinstance(value, getattr(modules.get("numpy.ma"), "MaskedArray", ())):
+            return str(value)  # array2string would warn of each masked element
         return str(numpy.array2string(value, separator=", "))
 
 
