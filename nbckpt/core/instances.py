@@ -222,6 +222,15 @@ def reduce_dates(dates: Any) -> Reduced:
     return make, arguments, (*state[:-1], *([attributes] if attributes else []))
 
 
+def reduce_extension(array: Any) -> Reduced:
+    """Reduce another array of pandas without what it noted."""
+    reduced: Reduced = array.__reduce_ex__(5)
+    state = reduced[2] if len(reduced) > 2 else None
+    if type(state) is not dict or "_cache" not in state:
+        return reduced
+    return *reduced[:2], {name: value for name, value in state.items() if name != "_cache"}, *reduced[3:]
+
+
 # Files. cloudpickle would put the text of the file in place of an open file, without a word.
 
 

@@ -60,6 +60,15 @@ def test_a_cell_that_only_reads_leaves_no_point(kernel: Kernel) -> None:
     assert len(kernel.timeline.history.entries("points")) == 2
 
 
+def test_reading_what_an_array_of_pandas_notes_leaves_no_point(kernel: Kernel) -> None:
+    pytest.importorskip("pandas")
+    kernel.run(
+        "import pandas as pd; k = pd.array([1, None], dtype='Int64'); d = pd.date_range('2020', periods=2)"
+    )
+    assert kernel.run("k.dtype; k.isna(); k.sum(); d.is_unique; d.freq") is None
+    assert kernel.run("k[0] = 2") is not None
+
+
 def test_undo_and_redo_step_through_cells(kernel: Kernel) -> None:
     kernel.run("a = [1]")
     kernel.run("a.append(2)")

@@ -7,7 +7,7 @@ import functools
 import io
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from sys import modules
 from typing import Any
@@ -116,6 +116,10 @@ class Pickler(ByValuePickler):
         if isinstance(reduced, tuple) and len(reduced) > 2:
             attributes, last = reduced[2]
             attributes.pop("__slotnames__", None)  # it appears after an instance was pickled
+            if _makes_slots(kind, attributes) and reduced[0].__name__ == "_make_skeleton_class":
+                reduced[1][3]["__slots__"] = attributes[
+                    "__slots__"
+                ]  # cloudpickle sets it when it is too late
             if not attributes.get("__annotations__", True):
                 del attributes["__annotations__"]  # it appears when it is read
             self.classes.append((len(self.seen), last))
@@ -212,6 +216,11 @@ class Pickler(ByValuePickler):
         return (*reduced, gradient, None, None, instances.set_gradient) if len(reduced) == 2 else reduced
 
 
+def _makes_slots(kind: type, attributes: Mapping[str, Any]) -> bool:
+    """Tell whether a class makes slots. A named tuple makes none, and refuses to be told so."""
+    return isinstance(attributes.get("__slots__"), (str, tuple, list, dict)) and not issubclass(kind, tuple)
+
+
 _Reduce = Callable[[Pickler, Any], Any]
 """Reduces an object for a pickler. It must not be a bound method, because garbage collection would crash."""
 
@@ -238,8 +247,10 @@ _REDUCERS: dict[type, _Reduce] = {
 }
 _LIBRARIES: tuple[tuple[str, str, _Reduce], ...] = (
     ("numpy", "memmap", Pickler._memmap),
+    ("numpy", "finfo", _alone(lambda info: (type(info), (info.dtype,)))),
     ("torch", "Tensor", Pickler._tensor),
     ("pandas._libs.arrays", "NDArrayBacked", _alone(instances.reduce_dates)),
+    ("pandas.api.extensions", "ExtensionArray", _alone(instances.reduce_extension)),
     ("pandas._libs.internals", "Block", _alone(instances.reduce_block)),
     ("pandas.core.internals.managers", "SingleBlockManager", _alone(instances.reduce_column)),
     ("pandas._libs.internals", "BlockValuesRefs", _alone(instances.reduce_references)),
