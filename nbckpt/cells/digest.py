@@ -34,7 +34,7 @@ _NOT_OF_CLASS = frozenset(
         *("__static_attributes__", "__annotate_func__", "__annotations_cache__", "_abc_impl"),
         # Pydantic makes these from the other attributes, with the id of the class, or fills them when used.
         *("__pydantic_core_schema__", "__pydantic_validator__", "__pydantic_serializer__"),
-        *("__pydantic_setattr_handlers__", "__signature__"),
+        *("__pydantic_setattr_handlers__", "__pydantic_parent_namespace__", "__signature__"),
     }
 )
 _OF_CODE = (

@@ -193,6 +193,44 @@ def test_digests_are_equal_in_every_process() -> None:
     assert len(runs) == 1
 
 
+RESTORED = """
+import sys
+import __main__
+from nbckpt.cells.digest import Digester
+from nbckpt.tracker import Tracker
+folder, setup = sys.argv[1:]
+namespace, names = vars(__main__), ["C", "D", "c"]
+if setup:
+    exec(setup, namespace)
+    Tracker(folder).save(namespace, "classes", variables=names)
+else:
+    Tracker(folder).restore("classes", namespace)
+print([Digester(namespace).digest(namespace[name]) for name in names])
+"""
+
+
+@pytest.mark.parametrize(
+    ("library", "setup"),
+    [
+        ("dataclasses", "@dataclasses.dataclass(slots=True)\nclass C:\n    x: int = 1"),
+        ("typing", "class C(typing.NamedTuple):\n    x: int = 1"),
+        ("pydantic", "class C(pydantic.BaseModel):\n    x: int = 1"),
+        ("attrs", "@attrs.define\nclass C:\n    x: int = 1"),
+        ("enum", "class C:\n    __slots__ = 'x', '__y'\n    def go(self): self.__y = 1"),
+    ],
+)
+def test_a_class_has_the_same_digest_after_a_restore(library: str, setup: str, tmp_path: Path) -> None:
+    pytest.importorskip(library)
+    setup = f"import {library}\n{setup}\nclass D(C): pass\nc = C()"
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", RESTORED, str(tmp_path), given], check=True, capture_output=True
+        ).stdout
+        for given in (setup, "")
+    }
+    assert len(digests) == 1
+
+
 # Which variables a cell reads before it binds them.
 
 NAMES = st.sampled_from("abcd")
