@@ -24,7 +24,7 @@ from nbckpt.core.values.pickler import Pickler
 from nbckpt.errors import CodecError
 
 _ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes, type(...)})
-_ABSENT = object()
+_GENERATORS = {"Random": ("random", "random"), "RandomState": ("numpy.random", "rand")}
 _start, _end = itemgetter(0), itemgetter(1)
 _HEAP_TYPE = 1 << 9
 _CAN_RECUR = (type, types.FunctionType, types.CellType, types.CodeType)
@@ -133,7 +133,7 @@ class Digester:
             self._class(value)
         elif kind is getattr(sys.modules.get("numpy"), "ndarray", None):
             self._array(value)
-        elif value is _generator_of("random", "random") or value is _generator_of("numpy.random", "rand"):
+        elif kind.__name__ in _GENERATORS and _is_librarys(value):
             self._write("generator", kind.__name__.encode())  # see docs/decisions/0096
         elif kind is pickle.PickleBuffer:
             self._memory(value.raw())
@@ -242,9 +242,10 @@ class Digester:
             self._kept.append(value)
 
 
-def _generator_of(module: str, function: str) -> object:
-    """Return the random generator that a function of a library uses."""
-    return getattr(getattr(sys.modules.get(module), function, None), "__self__", _ABSENT)
+def _is_librarys(value: object) -> bool:
+    """Tell whether a value is the random generator that the functions of a library use."""
+    functions = (getattr(sys.modules.get(module), name, None) for module, name in _GENERATORS.values())
+    return any(getattr(function, "__self__", None) is value for function in functions)
 
 
 def _is_importable(value: Any) -> bool:

@@ -117,9 +117,8 @@ class Pickler(ByValuePickler):
             attributes, last = reduced[2]
             attributes.pop("__slotnames__", None)  # it appears after an instance was pickled
             if _makes_slots(kind, attributes) and reduced[0].__name__ == "_make_skeleton_class":
-                reduced[1][3]["__slots__"] = attributes[
-                    "__slots__"
-                ]  # cloudpickle sets it when it is too late
+                slots = attributes["__slots__"]
+                reduced[1][3]["__slots__"] = slots  # cloudpickle alone sets it when it is too late
             if not attributes.get("__annotations__", True):
                 del attributes["__annotations__"]  # it appears when it is read
             self.classes.append((len(self.seen), last))
