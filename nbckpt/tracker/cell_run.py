@@ -87,7 +87,7 @@ class CellRun:
         self._namespace, self._origin = namespace, origin
         self._before = Selection(hidden=hidden).of(namespace)
         named = key.touched.names - surely_bound(code.source)  # maybe the cell does not bind these
-        names = (sharing(key.inputs, self._before, namespace) | named) & self._before.keys()
+        names = (sharing({*key.inputs, *named}, self._before, namespace) | named) & self._before.keys()
         names -= key.inputs.keys()
         self._beside = digests_beside(key, names, self._before)
         self._classes = class_digests(key.touched.names, self._before, namespace)
