@@ -29,9 +29,10 @@ def test_the_cost_of_a_save_does_not_grow_with_their_number(tmp_path: Path) -> N
     assert early[0].keys() >= {"open", "rchar", "syscr", "syscw"}
     for count in {name for save in saves for name in save} - PER_SAVE.keys() - {"rchar", "os.scandir"}:
         assert max(save.get(count, 0) for save in late) <= max(save.get(count, 0) for save in early), count
-    # Sizes and numbers have a few digits more; packs are in up to 256 folders, one of which may be new.
+    # Sizes and numbers have a few digits more. Packs are in up to 256 folders, one of which may be new, and
+    # the versions of the name are listed twice: see docs/decisions/0172.
     assert max(save["rchar"] for save in late) <= max(save["rchar"] for save in early) + 16
-    assert max(save["os.scandir"] for save in late) <= 256 + 4
+    assert max(save["os.scandir"] for save in late) <= 256 + 5
     held = [save for save in saves if "objects" in save]
     for count, most in PER_SAVE.items():
         grown = held[-1][count] - held[len(held) // 8][count]

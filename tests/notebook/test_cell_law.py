@@ -81,6 +81,8 @@ while n < 4: n += 1
 o.__class__ = D
 """.strip().split("\n")
 
+NUMBERS = itertools.count()
+
 
 def graph(namespace: dict[str, Any]) -> dict[str, Any]:
     """Return the values of the user's variables, with a number for each object that can be shared."""
@@ -147,6 +149,6 @@ def test_a_kept_cell_leaves_what_the_plain_cell_leaves(
     setup = [line.format(n=number) for line in SETUP if line not in without]
     other = [line.format(n=number) for line in SETUP if line not in {*without, later_without}]
     cell = "\n".join(body)
-    kept = f"%%ckpt cell law\n{cell}"
+    kept = f"%%ckpt cell law{next(NUMBERS)}\n{cell}"  # the result of another example has other neighbours
     after([*setup, kept])
     assert after([*other, kept]) == after([*other, cell])
