@@ -218,17 +218,21 @@ def reduce_dates(dates: Any) -> Reduced:
     make, arguments, state = dates.__reduce__()
     if type(state) is not tuple or not isinstance(state[-1], dict):
         return make, arguments, state
-    attributes = {name: value for name, value in state[-1].items() if name != "_cache"}
+    attributes = _without_cache(state[-1])
     return make, arguments, (*state[:-1], *([attributes] if attributes else []))
 
 
 def reduce_extension(array: Any) -> Reduced:
-    """Reduce another array of pandas without what it noted."""
+    """Reduce an array of pandas of another kind without the facts that it noted about itself."""
     reduced: Reduced = array.__reduce_ex__(5)
     state = reduced[2] if len(reduced) > 2 else None
     if type(state) is not dict or "_cache" not in state:
         return reduced
-    return *reduced[:2], {name: value for name, value in state.items() if name != "_cache"}, *reduced[3:]
+    return *reduced[:2], _without_cache(state), *reduced[3:]
+
+
+def _without_cache(attributes: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in attributes.items() if name != "_cache"}
 
 
 # Files. cloudpickle would put the text of the file in place of an open file, without a word.

@@ -160,8 +160,9 @@ class References:
     def add_ref(self, name: str, target: Entry, packs: Iterable[str] = ()) -> Ref:
         """Give a checkpoint the next version of *name*.
 
-        Nobody else gets this number, and the number of a removed version is not used again. Until the
-        checkpoint is published, the key claims *packs*.
+        Writers that do so at once get different numbers, with the exceptions of docs/decisions/0172. The
+        number of a removed version is not used again. Until the checkpoint is published, the key claims
+        *packs*.
 
         Raises:
             UsageError: The name is not valid, or it has reached the last possible version.

@@ -38,11 +38,10 @@ class Selection:
         Raises:
             UsageError: There is no such variable, or no variable is left.
         """
-        hidden = self.hidden
         every = {
             name: value
             for name, value in dict(namespace).items()
-            if name not in hidden and _is_variable(name)
+            if name not in self.hidden and _is_variable(name)
         }
         chosen: dict[str, Any] = {}
         for pattern in self.variables or ("*",):
