@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,18 +35,27 @@ ROUNDS = 3
 CELLS = (
     "arrays[{0} % 5] = np.random.default_rng({0}).integers(0, 256, 30_000, dtype=np.uint8)",
     "view = arrays[{0} % 5][{0} % 7 :]; both = [view, arrays]",
-    "view[{0} % 99] += 1",
+    "view[{0} % 99] ^= 1",
     "text = str({0}) * 2000; small = {{'n': {0}, 'view': view}}",
 )
+
+
+@contextmanager
+def ended(folder: Path) -> Iterator[None]:
+    """Tell the other process to end, also after a failure: the test waits for it."""
+    try:
+        yield
+    finally:
+        (folder / "end").touch()
 
 
 @pytest.mark.slow
 def test_points_are_whole_beside_a_push_and_gc_elsewhere(tmp_path: Path) -> None:
     store = LocalStore(tmp_path / ".nbckpt")
     kernel, copies, saved, number = Kernel(store, Limits(keep=12)), dict[str, Any](), dict[str, Any](), 0
-    kernel.run("import numpy as np; arrays = [np.zeros(9)] * 5; view = arrays[0]")
+    kernel.run("import numpy as np; arrays = [np.zeros(9, np.uint8)] * 5; view = arrays[0]")
     env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "NBCKPT_STORE": ".nbckpt"}
-    with subprocess.Popen([sys.executable, "-c", OTHER], cwd=tmp_path, env=env) as other:
+    with subprocess.Popen([sys.executable, "-c", OTHER], cwd=tmp_path, env=env) as other, ended(tmp_path):
         while not (tmp_path / f"round-{ROUNDS}").exists():
             assert other.poll() is None
             kernel.begin(CELLS[number % len(CELLS)].format(number))
@@ -54,7 +65,6 @@ def test_points_are_whole_beside_a_push_and_gc_elsewhere(tmp_path: Path) -> None
             if number % 10 == 0:
                 names = {name: value for name, value in kernel.names.items() if name[0] != "_"}
                 saved[Tracker(store).save(names, "best").manifest.id] = graph(names)
-        (tmp_path / "end").touch()
     assert other.returncode == 0
     join()
     points = kernel.ids()
