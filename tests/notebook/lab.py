@@ -148,13 +148,21 @@ class Lab:
             path = f"{self.folder.name}/{name}"
             self.command("docmanager:open", path=path)
             self.page.evaluate(ALONE, path)
+            self._ready_or_again(name, front_end)
         else:
-            self.visit(name, front_end)
+            self.enter(name, front_end)
+
+    def enter(self, name: str, front_end: str = LAB) -> None:
+        """Go to a notebook that is there, and wait until its kernel is ready."""
+        self.visit(name, front_end)
+        self._ready_or_again(name, front_end)
+
+    def _ready_or_again(self, name: str, front_end: str) -> None:
         try:
-            self.ready(LONGEST_MS // 2)
+            self._ready(LONGEST_MS // 2)
         except PlaywrightTimeout:  # seldom, a page never hears that its kernel is idle; no cell has run yet
             self.visit(name, front_end)
-            self.ready()
+            self._ready()
 
     def write(self, name: str, *sources: str) -> None:
         """Make a notebook of these cells."""
@@ -175,7 +183,7 @@ class Lab:
         self.page, self.is_loaded, self.is_own = new_page(browser), False, True
         return self.page
 
-    def ready(self, longest_ms: float = LONGEST_MS) -> None:
+    def _ready(self, longest_ms: float = LONGEST_MS) -> None:
         """Wait until the notebook is there, and its kernel is ready."""
         self.page.wait_for_selector(".jp-Notebook .jp-CodeCell")
         self.page.wait_for_function(READY, timeout=longest_ms)

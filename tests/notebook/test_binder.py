@@ -115,8 +115,7 @@ def opened(browser: Browser, python: str, machine: Path) -> Iterator[Lab]:
         served(python, machine, machine, NBCKPT_PANEL="") as url,
         page_of(browser, url, notebooks) as lab,
     ):
-        lab.visit("04_panel.ipynb")
-        lab.ready()
+        lab.enter("04_panel.ipynb")
         yield lab
 
 

@@ -86,8 +86,7 @@ def test_letters_in_the_panel_leave_the_cells_alone(lab: Lab) -> None:
 def test_a_reload_while_a_trial_runs_brings_the_panel_back(lab: Lab) -> None:
     begun(lab, "reload", GO_ON)
     lab.command("docmanager:save")
-    lab.visit("reload.ipynb")
-    lab.ready()
+    lab.enter("reload.ipynb")
     panel = lab.output(2).locator(".nb-panel")
     shows(panel, "t1", "Running")
     panel.get_by_role("button", name="Pause all").click()

@@ -86,8 +86,7 @@ def test_a_reopened_notebook_shows_the_copy_alone(lab: Lab) -> None:
     lab.command("docmanager:save")
     lab.restart()
     shows_the_copy(output, "2 trials, 2 done")
-    lab.visit("reopened.ipynb")
-    lab.ready()
+    lab.enter("reopened.ipynb")
     shows_the_copy(lab.output(1), "2 trials, 2 done")
 
 

@@ -87,8 +87,7 @@ def test_a_reopened_notebook_is_readable_and_runs_no_script(
         if trusted:
             trust = [python, "-m", "jupyter", "trust", lab.folder / saved]
             subprocess.run(trust, env=environment(tmp_path), check=True)
-        elsewhere.visit(saved)
-        elsewhere.ready()
+        elsewhere.enter(saved)
         until(lambda trusted=trusted: elsewhere.page.evaluate(TRUSTED) == trusted)
         is_readable(elsewhere.output(1), "hostile@1", HOSTILE)
         is_readable(elsewhere.output(2), "2 failed", f"ValueError: {HOSTILE}", "Traceback")

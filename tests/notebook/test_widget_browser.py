@@ -137,8 +137,7 @@ def test_a_reopened_notebook_shows_the_copy_and_one_line(lab: Lab, is_trusted: b
     lab.restart()
     if not is_trusted:
         touched(lab.folder / name)
-    lab.visit(name)
-    lab.ready()
+    lab.enter(name)
     output = lab.output(2)
     expect(output.get_by_text(AGAIN)).to_be_visible()
     expect(output.get_by_text("1 running").first).to_be_visible()
