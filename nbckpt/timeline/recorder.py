@@ -26,11 +26,11 @@ from nbckpt.core.values.members import rough_size
 from nbckpt.errors import NbckptError
 from nbckpt.timeline.chain import Chain
 from nbckpt.timeline.held import Held
-from nbckpt.timeline.memory import Glance, Watch
 from nbckpt.timeline.pending import DroppedError, Pending
 from nbckpt.timeline.places import Places
 from nbckpt.timeline.points import is_beside
 from nbckpt.timeline.recipes import Recipe, Recipes
+from nbckpt.timeline.scope import Scope
 from nbckpt.timeline.step import Step
 from nbckpt.tracker import Tracker
 
@@ -76,10 +76,9 @@ class Recorder:
         self.is_busy = False
         self.trouble: Exception | None = None
         self._pending: Pending | None = None
-        self._unsaved: set[str] = set()  # looked at since the last point
         self._undone: list[str] = []
         self._removed: dict[tuple[str, Recipe], Any] = {}
-        self._watch = Watch()
+        self._scope = Scope()
         self._chain = Chain(self.history)
         self._places = Places()
 
@@ -278,37 +277,26 @@ class Recorder:
     ) -> Step:
         """Return the step to the next point, which does not look yet."""
         here, variables = self.here, self._variables()
-        apart: dict[str, Any] = {}
-        looked_at = {*variables}
-        if here is not None:
-            glance = self._watch.look(variables, here.prints)
-            first = looked_at if touched is None else {name for name in variables if name in touched}
-            looked_at = here.may_differ(variables, first | glance.written | self._unsaved)
-            apart = self._apart(here, glance)
-            self._unsaved = looked_at = looked_at - apart.keys()
-            self._watch.keep(glance)  # last: what it found is in `_unsaved`, also after an interrupt
+        looked_at, apart = self._scope.next(here, variables, touched)
         origin = self._with_notebook(origin)
         step = Step(here, variables, self._namespace, looked_at, origin, missed, self.recipes, apart, named)
         step.place = self._places.look()
         return step
-
-    def _apart(self, here: Held, glance: Glance) -> dict[str, Any]:
-        """Return the arrays that are proven to be as the last point holds them, and that share nothing."""
-        return here.alone({name: glance.proven[name] for name in glance.proven.keys() - self._unsaved})
 
     def _count_from_here(self, changed: Iterable[str]) -> None:
         """Let the next step not look at the large memory that a way wrote: `here` holds what is there now."""
         if self.here is not None and not others_run():  # a thread may have written between the way and here
             variables = self._variables()
             changed = {name: variables[name] for name in changed if name in variables}
-            self._watch.keep(self._watch.look(changed, self.here.prints), changed)
+            self._scope.count_from(self.here, changed)
 
     def _take_over(self, step: Step, made: Manifest) -> bool:
         """Note that the namespace was as the point holds it. Tell whether it is a new point."""
         is_new = self.here is None or made is not self.here.manifest
         self._places.keep(made.id, step.place)
         self.recipes.settle(step.recipes)
-        self._unsaved, self.trouble = set(), None
+        self._scope.settle()
+        self.trouble = None
         if is_new and not is_beside(made):
             self._undone.clear()
             self._removed.clear()
@@ -341,7 +329,7 @@ class Recorder:
             self.drop()
         before, variables = self.here, self._variables()
         small = {name: value for name, value in variables.items() if rough_size(value) < LEAST}
-        apart = self._apart(before, self._watch.look(variables, before.prints)) if before else {}
+        apart = self._scope.proven(before, variables) if before else {}
         origin = self._with_notebook(origin)
         step = Step(
             before, small | apart, self._namespace, {*small}, origin, recipes=self.recipes, apart=apart
