@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import builtins
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from IPython.core.displaypub import CapturingDisplayPublisher
 from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
 from traitlets.config import Config
 
-from notebook.lab import browser, chromium, lab, loaded, python, server, server_of
+from notebook.lab import Lab, browser, chromium, lab, loaded, python, server, server_of
 from notebook.typed import Clock, Typed
 
 __all__ = ["AUTO_ON", "Notebook", "notebook", "published"]
@@ -22,6 +22,18 @@ __all__ += ["browser", "chromium", "lab", "loaded", "python", "server", "server_
 
 AUTO_ON = "%ckpt auto on --budget 1000000%"
 """A point after each cell, also on a machine so busy that a point takes a thousand times as long."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Function,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Tell what a page showed when its test failed, and where the threads of its kernels were."""
+    report = yield
+    if report.when == "call" and report.failed:
+        for page in (value for value in item.funcargs.values() if isinstance(value, Lab)):
+            report.sections.append((f"page of {page.folder.name}", page.evidence(item.name)))
+    return report
 
 
 class Notebook:

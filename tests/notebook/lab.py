@@ -25,6 +25,7 @@ from urllib.error import HTTPError
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, ViewportSize, expect, sync_playwright
+from playwright.sync_api import Error as PlaywrightError
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from late import Library
@@ -112,6 +113,7 @@ ALONE = """(path) => {
     for (const widget of all.filter(({ context }) => !context || context.path !== path)) widget.dispose();
 }"""
 """Close the launcher, which JupyterLab opens after the last document is closed."""
+FOCUSED = "() => document.activeElement.outerHTML.slice(0, 1000)"
 CLEAR = """() => {
     const shell = window.jupyterapp && window.jupyterapp.shell;
     if (!location.pathname.startsWith("/lab") || !shell || document.querySelector(".jp-Dialog")) return false;
@@ -200,6 +202,15 @@ class Lab:
             subprocess.run(["pkill", "-ABRT", "-f", f"kernel-{kernel['id']}.json"], check=False)
         time.sleep(2)
         return f"{kernels}\n{(self.folder.parent / LOG).read_text()[-20_000:]}"
+
+    def evidence(self, name: str) -> str:
+        """Keep a picture of the page; return its text, what has the focus, and what `stacks` tells."""
+        try:
+            picture(self.page, f"failed-{name}")
+            page = [self.page.inner_text("body"), self.page.evaluate(FOCUSED)]
+        except PlaywrightError as error:  # the page may have crashed
+            page = [str(error)]
+        return "\n".join([*page, self.stacks()])
 
     def run(self, at: int) -> Locator:
         """Run one cell and return its output."""
