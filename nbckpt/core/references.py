@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -47,6 +48,10 @@ _MOST_VERSIONS = 10**8 - 1
 _MOST = 64 << 10  # the most bytes of the id and the moment in a ref
 _PATIENCE_S = tuple(0.05 * 1.25**attempt for attempt in range(12))
 """How long a writer waits for another one to give a number up, at each number that both take."""
+
+
+_Numbered = tuple[str, int, str]
+"""The name, the number and the checkpoint in the key of a ref."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -125,21 +130,38 @@ class References:
     def refs(self, name: str = "") -> list[Ref]:
         """Return the versions of *name*, or of every name, sorted.
 
-        If two keys have one number, the one whose id sorts later counts as the next.
+        If two versions have one number, the one whose id sorts later counts as the next. The key of a writer
+        that died, or that is about to take another number, changes no number: see docs/decisions/0172.
         """
         return [ref for ref in self.all_refs(name) if not ref.key.startswith("trash/")]
 
     def all_refs(self, name: str = "") -> list[Ref]:
         """Return all versions, including removed ones. A version keeps its number if another is removed."""
         below = f"refs/{encode_name(name)}/" if name else "refs/"
+        keys, unshown = self._numbered(below), set[_Numbered]()
+        if len({key[:2] for key in keys}) < len(keys):
+            shown = self._shown()
+            keys = self._numbered(below)  # afterwards: who is shown by then has its number for good
+            shared = Counter(key[:2] for key in keys)
+            unshown = {key for key in keys if shared[key[:2]] > 1 and key[2] not in shown}
+            unshown = {key for key in unshown if not keys[key].startswith("trash/")}
+        refs = [Ref(number, target, label, keys[label, number, target]) for label, number, target in unshown]
+        last = dict[str, int]()
+        for label, number, target in sorted(keys.keys() - unshown):
+            last[label] = max(number, last.get(label, 0) + 1)
+            refs.append(Ref(last[label], target, label, keys[label, number, target]))
+        # Of one number, what is shown comes last.
+        return sorted(refs, key=lambda ref: (ref.name, ref.version))
+
+    def _shown(self) -> set[str]:
+        """Return the ids of all checkpoints, including removed ones."""
+        return {entry.id for entry in (*self.living(), *self.entries("trash"))}
+
+    def _numbered(self, below: str) -> dict[_Numbered, str]:
+        """Return the keys of refs below a prefix, each by its name, its number and its checkpoint."""
         keys = [*self.store.keys(f"trash/{below}"), *self.store.keys(below)]
         matches = (match for match in map(_REF.fullmatch, keys) if match)
-        raw = {(label, int(m[2]), m[3]): m[0] for m in matches if (label := decode_name(m[1]))}
-        refs: list[Ref] = []
-        for (label, number, target), key in sorted(raw.items()):
-            last = refs[-1].version if refs and refs[-1].name == label else 0
-            refs.append(Ref(max(number, last + 1), target, label, key))
-        return refs
+        return {(label, int(m[2]), m[3]): m[0] for m in matches if (label := decode_name(m[1]))}
 
     def spent_refs(self, ids: Container[str]) -> list[str]:
         """Return the keys of the removed names of these checkpoints that are no longer needed.
@@ -148,8 +170,10 @@ class References:
         no number is used again, and no version changes its number.
         """
         by_name: dict[str, list[Ref]] = {}
+        shown = self._shown()
         for ref in self.all_refs():
-            by_name.setdefault(ref.name, []).append(ref)
+            if ref.id in shown or ref.key.startswith("trash/"):  # others may go, and their numbers with them
+                by_name.setdefault(ref.name, []).append(ref)
         keys = []
         for refs in by_name.values():
             if all(ref.key.endswith(f"/{ref.version:08d}-{ref.id}") for ref in refs):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from nbckpt.core import references, trash
+from nbckpt.core import orphans, references, trash
 from nbckpt.core.history import History, VanishedError
 from nbckpt.core.manifest import Group, Manifest, now
 from nbckpt.core.names import check_name, encode_name
@@ -120,6 +121,63 @@ def test_two_writers_of_one_version_are_both_kept(history: History, store: Memor
         store.put(f"refs/x/00000001-{made}", b"")
     assert (history.resolve("x@1").id, history.resolve("x@2").id) == (a, b)
     assert history.add_ref("x", history.resolve(a)).version == 3
+
+
+@pytest.mark.parametrize("target", ["0" * 64, "f" * 64], ids=["earlier", "later"])
+def test_a_writer_that_died_changes_no_number(history: History, store: MemoryStore, target: str) -> None:
+    ids = [saved(history, "a", str(n)) for n in range(3)]
+    store.put(f"refs/a/00000002-{target}", b"")
+    assert [history.resolve(f"a@{n}").id for n in (1, 2, 3)] == ids
+    made, ref = history.publish(Manifest(created_at=now()), "a")
+    assert history.resolve(str(ref)).id == made.id
+    assert (f"refs/a/00000002-{target}", target) in history.claims()  # it may be alive
+
+
+def test_a_look_while_a_writer_takes_another_number_is_right() -> None:
+    class Moving(MemoryStore):
+        """After a look at the names, the writer of one of them takes its key back and goes on."""
+
+        moves: Callable[[], object] | None = None
+
+        def keys(self, prefix: str = "") -> Iterator[str]:
+            keys, then = list(super().keys(prefix)), self.moves
+            if then and prefix.startswith("refs/"):
+                self.moves = None
+                then()
+            return iter(keys)
+
+    store = Moving()
+    history = History(store, open_signer)
+    ids = [saved(history, "a", str(n)) for n in range(3)]
+    late = saved(history)
+    manifest = history.store.get(history.resolve(late).key)
+    key, taken = history.resolve(late).key, f"refs/a/00000001-{late}"
+    store.delete(key)
+    store.put(taken, b"")
+
+    def move() -> None:
+        store.delete(taken)
+        store.put(f"refs/a/00000004-{late}", b"")
+        store.put(key, manifest)
+
+    store.moves = move
+    assert [ref.id for ref in history.refs("a")] == [*ids, late]
+    assert [ref.version for ref in history.refs("a")] == [1, 2, 3, 4]
+
+
+def test_a_writer_that_died_frees_no_removed_number(
+    history: History, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tracker = Tracker(store)
+    for n in range(2):
+        saved(history, "a", str(n))
+    for ref in ("a@2", "a@1"):
+        trash.remove(history, history.resolve(ref))
+    store.put(f"refs/a/00000003-{'f' * 64}", b"")
+    monkeypatch.setattr(orphans, "ORPHAN_AGE", timedelta(0))
+    tracker.collect()
+    assert list(store.keys("refs/")) == []
+    assert str(history.publish(Manifest(created_at=now()), "a")[1]) == "a@3"
 
 
 def test_a_save_ends_even_if_others_take_every_number(monkeypatch: pytest.MonkeyPatch) -> None:
