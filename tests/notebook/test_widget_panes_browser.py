@@ -75,7 +75,7 @@ def test_filters_stay_when_the_cell_is_run_again(lab: Lab) -> None:
     for text in ("wa", "walk"):
         find.fill(text)
     panel.get_by_role("tab", name="Checkpoints").click()
-    saved = panel.get_by_role("searchbox", name="Find")
+    saved = panel.get_by_role("searchbox", name="Find name, text, variable")
     for text in ("sec", "second"):
         saved.fill(text)
     lab.run(5)  # the browser holds a change back until the kernel has heard the one before
