@@ -20,6 +20,7 @@ from notebook.typed import Clock, Typed
 __all__ = ["AUTO_ON", "Notebook", "notebook", "published"]
 __all__ += ["browser", "chromium", "lab", "loaded", "python", "server", "server_of"]  # fixtures
 
+MOST_SEEN = 2000
 AUTO_ON = "%ckpt auto on --budget 1000000%"
 """A point after each cell, also on a machine so busy that a point takes a thousand times as long."""
 
@@ -32,7 +33,10 @@ def pytest_runtest_makereport(
     report = yield
     if report.when == "call" and report.failed:
         for page in (value for value in item.funcargs.values() if isinstance(value, Lab)):
-            report.sections.append((f"page of {page.folder.name}", page.evidence(item.name)))
+            seen = page.seen(item.name)
+            if crash := getattr(report.longrepr, "reprcrash", None):
+                crash.message += f"\n{seen[-MOST_SEEN:]}"  # the summary at the end shows it
+            report.sections.append((f"page of {page.folder.name}", f"{seen}\n{page.stacks()}"))
     return report
 
 

@@ -113,7 +113,7 @@ ALONE = """(path) => {
     for (const widget of all.filter(({ context }) => !context || context.path !== path)) widget.dispose();
 }"""
 """Close the launcher, which JupyterLab opens after the last document is closed."""
-FOCUSED = "() => document.activeElement.outerHTML.slice(0, 1000)"
+FOCUSED = "() => document.activeElement.outerHTML.slice(0, 300)"
 CLEAR = """() => {
     const shell = window.jupyterapp && window.jupyterapp.shell;
     if (!location.pathname.startsWith("/lab") || !shell || document.querySelector(".jp-Dialog")) return false;
@@ -203,14 +203,14 @@ class Lab:
         time.sleep(2)
         return f"{kernels}\n{(self.folder.parent / LOG).read_text()[-20_000:]}"
 
-    def evidence(self, name: str) -> str:
-        """Keep a picture of the page; return its text, what has the focus, and what `stacks` tells."""
+    def seen(self, name: str) -> str:
+        """Keep a picture of the page. Return the text of the active cell, and what has the focus."""
         try:
             picture(self.page, f"failed-{name}")
-            page = [self.page.inner_text("body"), self.page.evaluate(FOCUSED)]
+            cells = self.page.locator(".jp-mod-active.jp-CodeCell").all_inner_texts()
+            return "\n".join([*cells, self.page.evaluate(FOCUSED)])
         except PlaywrightError as error:  # the page may have crashed
-            page = [str(error)]
-        return "\n".join([*page, self.stacks()])
+            return str(error)
 
     def run(self, at: int) -> Locator:
         """Run one cell and return its output."""
