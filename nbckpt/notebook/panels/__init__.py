@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from contextvars import copy_context
 from typing import Protocol
 
 import ipywidgets as widgets
@@ -89,8 +88,6 @@ class Panel:
         self._failures = 0
         self._is_behind = False
         """Whether the data may have changed since the tab last showed it."""
-        # The context of the cell: without it, some kernels refuse output of a thread.
-        self._context = copy_context()
         self._controller = Controller(open_session, is_busy, self.follow)
         self._tabs: list[Tab] = [
             CheckpointsTab(self._controller),
@@ -115,13 +112,14 @@ class Panel:
 
     def refresh(self) -> None:
         """Update the tab in front, and keep updating it while it changes by itself."""
-        self._refresh()
-        self._controller.static_copy.flush()
+        self._in_context(self._refresh)
+        self._in_context(self._controller.static_copy.flush)
         self.follow()
 
     def _turned(self) -> None:
         """Show another tab. Hide details, questions and messages of the former tab."""
         with self._controller.turn:
+            self._controller.heard()
             self._controller.ask_nothing()
             self._controller.hide()
             self._controller.say("")
@@ -156,9 +154,7 @@ class Panel:
         with self._lock:
             if self._closed.is_set() or self._ticker is not None:
                 return
-            ticker = threading.Thread(
-                target=self._context.copy().run, args=(self._tick,), name="nbckpt-panel", daemon=True
-            )
+            ticker = threading.Thread(target=self._tick, name="nbckpt-panel", daemon=True)
             if starts(ticker):
                 self._ticker = ticker
 
@@ -183,12 +179,15 @@ class Panel:
         try:
             while is_alive and not self._closed.wait(max(_PERIOD_S, _SHARE * took)):
                 began = time.monotonic()
-                self._refresh()
+                self._in_context(self._refresh)
                 is_alive = self._is_behind and self._failures < _TRIES
-                self._controller.static_copy.tick()
+                self._in_context(self._controller.static_copy.tick)
                 took = time.monotonic() - began
-            self._controller.static_copy.flush()
+            self._in_context(self._controller.static_copy.flush)
         finally:
             with self._lock:
                 self._ticker = None
-        self.follow()  # changes that began meanwhile found this thread about to end
+        self._in_context(self.follow)  # changes that began meanwhile found this thread about to end
+
+    def _in_context(self, work: Callable[[], object]) -> None:
+        self._controller.context.copy().run(work)

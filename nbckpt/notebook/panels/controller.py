@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import copy_context
 from html import escape
+from typing import Any
 
 import ipywidgets as widgets
 
@@ -14,6 +16,7 @@ from nbckpt.notebook.panels.parts import Region, line, sentence, wide
 from nbckpt.notebook.runner import CommandRunner
 from nbckpt.notebook.static_copy import StaticOutput
 from nbckpt.render import Result, html_of
+from nbckpt.render.output import current_shell
 
 PAGE = 100
 """The number of rows on one page of a table."""
@@ -32,6 +35,8 @@ class Controller(CommandRunner):
         message: The widget of the message.
         said: The text of the message.
         detail: The widget that shows the result of the last command.
+        context: What sends to the front end runs in a copy of it. It is that of the newest action, at first
+            of the cell: without it, some kernels refuse output of a thread. See also `heard`.
     """
 
     def __init__(
@@ -41,6 +46,9 @@ class Controller(CommandRunner):
         self._then = then
         self.static_copy = StaticOutput()
         self.said = ""
+        self.context = copy_context()
+        self._inputs: list[widgets.Widget] = []
+        self._way: object = None
         self._followed: tuple[str, ...] = ()
         self._questions: list[Confirmation] = []
         self._shown = Region("details", height="")
@@ -57,17 +65,20 @@ class Controller(CommandRunner):
 
         made = widgets.Button(description=text, tooltip=hint or text, layout=wide("auto"))
         made.on_click(self._alone(pressed))
+        self._inputs.append(made)
         return made
 
     def on_change(self, then: Callable[[], object], *inputs: widgets.Widget) -> None:
         """Call *then* at each change of a value in *inputs*, once no other action of the panel runs."""
         for widget in inputs:
             widget.observe(self._alone(then), "value")
+            self._inputs.append(widget)
 
     def _alone(self, then: Callable[[], object]) -> Callable[[object], None]:
         def do(_: object) -> None:
             with self.turn:
                 try:
+                    self.heard()
                     then()
                     self._then()
                     self.static_copy.tick()
@@ -76,6 +87,21 @@ class Controller(CommandRunner):
                     raise
 
         return do
+
+    def heard(self) -> None:
+        """Let what the front end sends next come the way that the present message came.
+
+        A kernel hears each widget in the thread that last heard it or sent to it (ipykernel 7.4). If a choice
+        and a press come two ways, the press may overtake the choice. See docs/decisions/0173.
+        """
+        header = _header()
+        if header.get("msg_type") != "comm_msg":
+            return  # a value that the panel itself has set
+        self.context = copy_context()
+        way, self._way = self._way, header.get("subshell_id")
+        if way != self._way:
+            for widget in self._inputs:
+                widget.send_state("disabled")
 
     @contextmanager
     def saying(self) -> Iterator[None]:
@@ -137,6 +163,14 @@ class Controller(CommandRunner):
         shown = f'<p role="status" style="margin:.3em 0;font-weight:600;">{escape(said)}</p>' if said else ""
         if shown != self.message.value:
             self.message.value = shown
+
+
+def _header() -> Mapping[str, Any]:
+    """Return the header of the message that the kernel handles now; empty if the kernel does not tell it."""
+    kernel: Any = getattr(current_shell(), "kernel", None)
+    parent = kernel.get_parent() if hasattr(kernel, "get_parent") else {}
+    header: Mapping[str, Any] = parent.get("header", {})
+    return header
 
 
 class Confirmation:
