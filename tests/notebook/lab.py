@@ -162,7 +162,7 @@ class Lab:
     def _ready_or_again(self, name: str, front_end: str) -> None:
         try:
             self._ready(LONGEST_MS // 2)
-        except PlaywrightTimeout:  # seldom, a page never hears that its kernel is idle; no cell has run yet
+        except PlaywrightTimeout:  # seldom, a page never hears that its kernel is idle; no cell runs now
             self.visit(name, front_end)
             self._ready()
 
@@ -197,7 +197,10 @@ class Lab:
 
     def stacks(self) -> str:
         """End all kernels of the server, and return where each of their threads was."""
-        kernels = kernels_of(self.url)
+        try:
+            kernels = kernels_of(self.url)
+        except OSError as error:
+            return f"the server does not answer: {error}"
         for kernel in kernels:
             subprocess.run(["pkill", "-ABRT", "-f", f"kernel-{kernel['id']}.json"], check=False)
         time.sleep(2)
