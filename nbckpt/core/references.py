@@ -143,8 +143,8 @@ class References:
             shown = self._shown()
             keys = self._numbered(below)  # afterwards: who is shown by then has its number for good
             shared = Counter(key[:2] for key in keys)
-            unshown = {key for key in keys if shared[key[:2]] > 1 and key[2] not in shown}
-            unshown = {key for key in unshown if not keys[key].startswith("trash/")}
+            there = {key for key, path in keys.items() if key[2] in shown or path.startswith("trash/")}
+            unshown = {key for key in keys.keys() - there if shared[key[:2]] > 1}
         refs = [Ref(number, target, label, keys[label, number, target]) for label, number, target in unshown]
         last = dict[str, int]()
         for label, number, target in sorted(keys.keys() - unshown):

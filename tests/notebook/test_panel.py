@@ -837,7 +837,7 @@ def test_a_press_comes_the_way_that_a_choice_comes(
     sent.clear()
     tab._chosen.value = tab._chosen.options[0][1]  # the same way
     header |= {"msg_type": "execute_request", "subshell_id": None}
-    tab._chosen.value = tab._chosen.options[1][1]  # a cell, which is no message of the panel
+    tab._chosen.value = tab._chosen.options[1][1]  # a cell sets it, not the panel
     assert sent == []
     header |= {"msg_type": "comm_msg"}
     panel._front.selected_index = 1
