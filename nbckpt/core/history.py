@@ -31,6 +31,7 @@ from nbckpt.core.manifest_json import FORMAT, MOST, canonical, decode, encode
 from nbckpt.core.names import encode_name
 from nbckpt.core.packs.format import pack_key
 from nbckpt.core.references import SHORT, Entry, Kind, Ref, References
+from nbckpt.core.resolving import resolve
 from nbckpt.core.schema import read
 from nbckpt.core.trust import Signer
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
@@ -138,14 +139,17 @@ class History(References):
         return self if view is None else History(view, lambda: self.signer)
 
     def resolve(self, ref: str) -> Entry:
-        """See `References.resolve`. If the catalogue leads to no checkpoint, all keys are listed."""
+        """Return the checkpoint that *ref* refers to, as `resolving.resolve` does.
+
+        The catalogue is asked first. If it leads to no checkpoint, all keys are listed.
+        """
         listed = self.listed()
         if listed is not self:
             with suppress(NotFoundError, UsageError):
-                entry = listed.resolve(ref)
+                entry = resolve(listed, ref)
                 if self.store.exists(entry.key):
                     return entry
-        return super().resolve(ref)
+        return resolve(self, ref)
 
     def _taken(self, *prefixes: str) -> list[str]:
         return self._catalogue.taken(*prefixes)

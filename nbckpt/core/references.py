@@ -1,4 +1,4 @@
-"""References: the checkpoints and names in a store, and which checkpoint a reference means.
+"""References: the checkpoints in a store and the versions of their names.
 
     checkpoints/<moment>-<id>.json       manifests; their keys sort by time
     points/…, cells/…                    manifests that nobody asked for by name; see docs/decisions/0097
@@ -12,17 +12,16 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, Self
 
 from nbckpt.core.changes import note_added
 from nbckpt.core.manifest import Manifest
-from nbckpt.core.names import check_name, decode_name, encode_name, name_trouble
+from nbckpt.core.names import check_name, decode_name, encode_name
 from nbckpt.errors import NotFoundError, UsageError
 from nbckpt.store import Store
-from nbckpt.suggestion import suggestion
 
 SHORT = 8
 """The number of characters of an id that people see."""
@@ -34,16 +33,11 @@ KINDS: tuple[Kind, ...] = "checkpoints", "points", "cells"
 CELL = "cell:"
 """Begins the names of kept results of cells."""
 
-_LATEST: tuple[Kind, ...] = "checkpoints", "points"  # see docs/decisions/0097
-"""The kinds that `latest` looks for: the results of cells are parts of a namespace."""
-
 _FOLDER = rf"(?:{'|'.join(KINDS)})"
 _ENTRY = re.compile(rf"(?:{_FOLDER}|trash(?:/{_FOLDER})?)/([0-9TZ]+)-([0-9a-f]{{64}})\.json")
 _REF = re.compile(r"(?:trash/)?refs/([^/]+)/([0-9]{8})-([0-9a-f]{64})")
 _ID = len("-") + 64
 _VERSION = len("00000001") + _ID
-_PREFIX = re.compile(r"[0-9a-f]{4,64}")
-_NUMBER = re.compile(r"[0-9]{1,9}")
 _MOST_VERSIONS = 10**8 - 1
 _MOST = 64 << 10  # the most bytes of the id and the moment in a ref
 _PATIENCE_S = tuple(0.05 * 1.25**attempt for attempt in range(12))
@@ -248,64 +242,7 @@ class References:
                 last = max(int(version[:8]), last + 1)
         return last
 
-    def resolve(self, ref: str) -> Entry:
-        """Return the checkpoint that *ref* refers to.
-
-        *ref* is `latest`, a name (its newest version), `name@3`, or at least four characters of an id. Each
-        may end in `~2`, for the checkpoint two places older in the same list.
-
-        Raises:
-            NotFoundError: No checkpoint matches. The message names similar ones.
-            UsageError: Several checkpoints match.
-        """
-        base, tilde, back = ref.partition("~")
-        if tilde and not _NUMBER.fullmatch(back):
-            raise UsageError(f"{ref!r} has no number after '~'. Write one, as in 'latest~2'")
-        if not tilde and (entry := self._newest(base)):
-            return entry
-        candidates = self._candidates(base)
-        if not candidates:
-            raise self._unknown(base, self.entries())
-        at = int(back or 0)
-        if at >= len(candidates):
-            raise NotFoundError(f"{ref!r} goes too far back: {base!r} has {len(candidates)}. See `%ckpt ls`")
-        return candidates[at]
-
-    def fallbacks(self, ref: str) -> Iterator[tuple[str, Entry]]:
-        """Yield the checkpoints that can stand in for *ref*, newest first, each with a reference to it.
-
-        These are the versions of the same name; all checkpoints for `latest` and for an id.
-        """
-        base, entries = ref.partition("~")[0], self.living(_LATEST)
-        name, _, version = base.rpartition("@")
-        name = name if _NUMBER.fullmatch(version) else base
-        refs = [] if name == "latest" or name_trouble(name) else self.refs(name)
-        by_id = {entry.id: entry for entry in entries}
-        yield from ((str(ref), by_id[ref.id]) for ref in reversed(refs) if ref.id in by_id)
-        if not refs and (name == "latest" or _PREFIX.fullmatch(name)):
-            yield from ((entry.id, entry) for entry in entries)
-
-    def _newest(self, base: str) -> Entry | None:
-        """Return the checkpoint of `latest` or a name by one listing, or None if this does not decide it."""
-        # see docs/decisions/0059
-        if base == "latest":
-            return max(filter(None, map(self._last, _LATEST)), default=None)
-        name, _, version = (
-            base.rpartition("@") if _NUMBER.fullmatch(base.rpartition("@")[2]) else (base, "", "")
-        )
-        if name_trouble(name):
-            return None
-        if version:
-            keys = [ref.key for ref in self.refs(name) if ref.version == int(version)]
-        else:
-            keys = list(self.store.keys(f"refs/{encode_name(name)}/"))
-        return self._named_by(keys[-1]) if keys else None
-
-    def _last(self, kind: Kind) -> Entry | None:
-        """Return the newest checkpoint of one kind, or None if there is none."""
-        return next(filter(None, map(Entry.parse, reversed(list(self.store.keys(f"{kind}/"))))), None)
-
-    def _named_by(self, key: str) -> Entry | None:
+    def named_by(self, key: str) -> Entry | None:
         """Return the checkpoint whose place a ref records, or None if it records none or it is gone."""
         ref = _REF.fullmatch(key)
         with suppress(NotFoundError):
@@ -314,39 +251,3 @@ class References:
             if entry and self.store.exists(entry.key):
                 return entry
         return None
-
-    def _candidates(self, base: str) -> list[Entry]:
-        """Return the checkpoints that *base* can refer to, best match first."""
-        if base == "latest":
-            return self.living(_LATEST)
-        kind: Kind = "cells" if base.startswith(CELL) else "checkpoints"
-        by_id = {entry.id: entry for entry in self.entries(kind)}
-        name, at, version = base.rpartition("@")
-        if at and not name_trouble(name) and _NUMBER.fullmatch(version):
-            refs = [ref for ref in self.refs(name) if ref.id in by_id and ref.version <= int(version)]
-            exact = bool(refs) and refs[-1].version == int(version)
-            return [by_id[ref.id] for ref in reversed(refs)] if exact else []
-        refs = [] if name_trouble(base) else [ref for ref in self.refs(base) if ref.id in by_id]
-        if refs:
-            return [by_id[ref.id] for ref in reversed(refs)]
-        if not _PREFIX.fullmatch(base):
-            return []
-        entries = self.living()
-        matching = [entry for entry in entries if entry.id.startswith(base)]
-        if len(matching) > 1:
-            ids = ", ".join(entry.id[: SHORT + 4] for entry in matching[:4])
-            raise UsageError(f"several ids begin with {base!r} ({ids}). Give more characters")
-        same_kind = [entry for entry in entries if matching and entry.kind == matching[0].kind]
-        return same_kind[same_kind.index(matching[0]) :] if matching else []
-
-    def _unknown(self, base: str, entries: Sequence[Entry]) -> NotFoundError:
-        if not name_trouble(base) and self.refs(kept := CELL + base):
-            return NotFoundError(f"no checkpoint matches {base!r}. Did you mean {kept!r}?")
-        if not entries:
-            return NotFoundError(
-                f"no checkpoint {base!r}: {self.store.url} has none. Make one in a notebook with `%ckpt save`"
-            )
-        ids = {entry.id for entry in entries}
-        names = sorted({ref.name for ref in self.refs() if ref.id in ids})
-        hint = suggestion(base, [*names, "latest"])
-        return NotFoundError(f"no checkpoint matches {base!r}. {hint}See `%ckpt ls`")

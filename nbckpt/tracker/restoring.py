@@ -13,6 +13,7 @@ from nbckpt.core.manifest import Manifest
 from nbckpt.core.packs.reader import Reader
 from nbckpt.core.packs.writer import Progress
 from nbckpt.core.references import SHORT, Entry
+from nbckpt.core.resolving import fallbacks
 from nbckpt.core.selection import values_of
 from nbckpt.core.values.classes import Classes
 from nbckpt.core.values.loading import Failure, load_values
@@ -41,7 +42,7 @@ def newest_whole(history: History, ref: str) -> tuple[str, str]:
         problem, cause = str(error), error
     if not problem:
         return ref, ""
-    for other, entry in history.fallbacks(ref):
+    for other, entry in fallbacks(history, ref):
         if not _problem(history, entry):
             shown = entry.id[:SHORT] if other == entry.id else other
             return other, f"{problem}. Restored {shown}, the newest whole one, instead of {ref}."

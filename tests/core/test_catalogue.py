@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,6 +28,7 @@ from nbckpt.core.gc import collect
 from nbckpt.core.packs.format import build, compressed, pack_key
 from nbckpt.core.references import Entry, Ref, References
 from nbckpt.core.renewal import renew_catalogue
+from nbckpt.core.resolving import resolve
 from nbckpt.errors import NotFoundError, UsageError
 from nbckpt.listing import read_rows
 from nbckpt.mirror import AutoMirror, Mirror
@@ -206,7 +208,7 @@ class Histories(RuleBasedStateMachine):
             rows = read_rows(listed, listed.entries())
             assert [row.manifest for row in rows] == [tracker.history.read(e) for e in truth.entries()]
             for ref in ("latest", "a", "b@2", "c~1"):
-                assert resolved(tracker.history, ref) == resolved(truth, ref)
+                assert resolved(tracker.history.resolve, ref) == resolved(partial(resolve, truth), ref)
             for name in "abc":
                 assert listed._last_version(name) == truth._last_version(name)
 
@@ -216,9 +218,9 @@ def living(refs: list[Ref], truth: References) -> list[Ref]:
     return [ref for ref in refs if ref.id in ids]
 
 
-def resolved(history: References, ref: str) -> Entry | None:
+def resolved(find: Callable[[str], Entry], ref: str) -> Entry | None:
     with suppress(NotFoundError):
-        return history.resolve(ref)
+        return find(ref)
     return None
 
 
