@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -123,13 +123,18 @@ class Catalogue:
 
     def taken(self, *prefixes: str) -> list[str]:
         """Return the keys with these prefixes, including those that writers have noted and not put yet."""
-        if not self.store.lists_in_pages:  # and has no notes
-            return [key for prefix in prefixes for key in self.store.keys(prefix)]
+        listed = self._listed_with_notes()
+        return [key for prefix in prefixes for key in listed(prefix)]
+
+    def _listed_with_notes(self) -> Callable[[str], Iterable[str]]:
+        """Return what lists the keys with a prefix, and those that are noted."""
+        if not self.store.lists_in_pages:
+            return self.store.keys  # there are no notes
         keys = list(self.store.keys(FOLDER))
         if view := self._view(keys):
-            return [key for prefix in prefixes for key in view.keys(prefix)]
+            return view.keys
         changes = Changes.of(keys)
-        return [key for prefix in prefixes for key in changes.apply(self.store.keys(prefix), prefix)]
+        return lambda prefix: changes.apply(self.store.keys(prefix), prefix)
 
     def _view(self, keys: list[str]) -> View | None:
         """Return the store as the catalogue with these keys and notes shows it, if it can be read."""
