@@ -10,20 +10,24 @@ matches its key and the target has the packs that it needs.
 from __future__ import annotations
 
 import mmap
+import time
 from collections.abc import Container, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 from nbckpt.core.catalogue import has_catalogue
 from nbckpt.core.changes import Changes, note_added, note_again, note_signed
 from nbckpt.core.history import decode_entry
+from nbckpt.core.manifest import Manifest
 from nbckpt.core.manifest_json import MOST
-from nbckpt.core.packs.format import LARGEST_PACK, check_pack, pack_key, pack_of
-from nbckpt.core.packs.relocation import moved_key
-from nbckpt.core.references import Entry, is_ref
+from nbckpt.core.names import encode_name
+from nbckpt.core.packs.format import LARGEST_PACK, Blob, check_pack, pack_key, pack_of
+from nbckpt.core.packs.relocation import check_table, find_index, join_tables, locate, moved_key
+from nbckpt.core.references import CELL, Entry, Kind, is_ref
+from nbckpt.core.uses import Places, Uses, add_uses
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError
-from nbckpt.store import Buffer, Store
+from nbckpt.store import Buffer, Cancel, Store
 from nbckpt.sync.progress import ProgressTracker
 from nbckpt.sync.transfer import Moved, TransferOptions, TransferPool
 
@@ -31,11 +35,18 @@ from nbckpt.sync.transfer import Moved, TransferOptions, TransferPool
 ORDER = ("store.json", "packs/", "signatures/", "refs/", "cells/", "checkpoints/")
 """The order of puts: contents, then names, and last the manifests. A manifest shows its checkpoint.
 
+
 Points stay where they were made; see docs/decisions/0097.
 """
 
+_ENDS = {"packs/": (".pack", ".moved")}
+"""The order of the keys with a prefix, by their ends: a table comes after the packs that it leads to."""
+
 _MOST_TRIES = 3
+_CELL = encode_name(CELL)
 _MOST_CLAIM = 256  # bytes; the moment in a ref comes before them
+_PATIENCE_S, _PAUSE_S = 30.0, 0.2
+"""How long to wait for a collector at the target. The mark of one that died stays for an hour."""
 
 
 def mirror(source: Store, target: Store, options: TransferOptions | None = None) -> Moved:
@@ -62,10 +73,12 @@ def mirror(source: Store, target: Store, options: TransferOptions | None = None)
     moved: dict[str, int] = {}
     here, of_points = dict[str, int](), set[str]()  # once: points come and go meanwhile
     for _ in range(_MOST_TRIES + 1):
+        if moved:
+            work.one(partial(_wait_for_collectors, target, work.cancel))
         there = work.one(partial(_sizes, target))
-        here = here or work.one(partial(_sizes, source))
+        here = here or work.one(partial(_shown, source))
         missing = {key: size for key, size in here.items() if _is_due(key, size, there.get(key))}
-        of_points |= work.one(partial(_only_of_points, source, missing))
+        of_points |= work.one(partial(_only_of_points, source, here, missing))
         for key in (*left_out, *of_points):
             missing.pop(key, None)
         if not missing:
@@ -75,15 +88,24 @@ def mirror(source: Store, target: Store, options: TransferOptions | None = None)
         meter.plan(len(missing), sum(missing.values()))
         is_listed = work.one(partial(has_catalogue, target))
         removed = work.one(partial(Changes.in_store, target)).removed
-        transfer = _Transfer(source, target, meter, set(there), left_out, removed, is_listed=is_listed)
+        transfer = _Transfer(source, target, meter, set(there), left_out, moved, removed, is_listed=is_listed)
         try:
             transfer.move(missing, work)
         except NotFoundError:
             here, of_points = {}, set()  # gc runs in the source: list the remaining keys again
-        else:
-            moved |= {key: size for key, size in missing.items() if key not in left_out}
         # List again: gc in the target may have deleted packs before their manifest was there.
     raise StoreError(f"{source.url} or {target.url} is changed by gc again and again: try again later")
+
+
+def _wait_for_collectors(target: Store, cancel: Cancel) -> None:
+    """Wait until no collector deletes at the target: it may have looked before a manifest was put there.
+
+    What it deletes is seen as missing then, and copied again. See docs/decisions/0045.
+    """
+    deadline = time.monotonic() + _PATIENCE_S
+    while any(True for _ in target.keys("condemned/")) and time.monotonic() < deadline:
+        if cancel.event.wait(_PAUSE_S):
+            return
 
 
 def _is_due(key: str, size: int, there: int | None) -> bool:
@@ -97,20 +119,34 @@ def _sizes(store: Store) -> dict[str, int]:
     return {key: size for key, size in sizes.items() if key.startswith(ORDER)}
 
 
-def _only_of_points(store: Store, missing: Iterable[str]) -> set[str]:
+def _shown(store: Store) -> dict[str, int]:
+    """Return `_sizes`, without the names of checkpoints that are not there.
+
+    A writer that is about to show its checkpoint may still change the number. See docs/decisions/0172.
+    """
+    sizes = _sizes(store)
+    ids = {entry.id for entry in map(Entry.parse, sizes) if entry}
+    return {key: size for key, size in sizes.items() if not is_ref(key) or key[-64:] in ids}
+
+
+def _only_of_points(store: Store, here: Container[str], missing: Iterable[str]) -> set[str]:
     """Return the keys of those packs, among the missing ones, that only points need."""
-    packs = _packs_of(store, "points/") & {pack_of(key) for key in missing if key.endswith(".pack")}
+    due = {pack_of(key) for key in missing if key.endswith(".pack")}
+    packs = due & _packs_of(store, "points/", here) if due else set()
     if packs:
-        packs -= _packs_of(store, "checkpoints/") | _packs_of(store, "cells/")
+        packs -= _packs_of(store, "checkpoints/", here) | _packs_of(store, "cells/", here)
     return {pack_key(pack) for pack in packs}
 
 
-def _packs_of(store: Store, folder: str) -> set[str]:
-    """Return the packs that the readable checkpoints of one kind need."""
+def _packs_of(store: Store, folder: str, here: Container[str]) -> set[str]:
+    """Return the packs that the readable checkpoints of one kind need, and where compacted ones went."""
     packs: set[str] = set()
     for key in list(store.keys(folder)):
         with suppress(CorruptError, FormatError, NotFoundError):
             packs |= decode_entry(key, store.get(key, 0, MOST + 1)).packs()
+    for pack in [pack for pack in packs if pack_key(pack) not in here]:
+        with suppress(CorruptError, FormatError, NotFoundError):
+            packs.update(locate(store, pack)[1])
     return packs
 
 
@@ -124,6 +160,7 @@ class _Transfer:
         meter: Counts the bytes moved.
         there: The keys of the target.
         left_out: Why keys are not copied, by key.
+        moved: The sizes of the keys that were copied.
         removed: The keys of manifests that were removed from the target lately.
         is_listed: Whether the target has a catalogue; see docs/decisions/0089.
     """
@@ -133,13 +170,16 @@ class _Transfer:
     meter: ProgressTracker
     there: set[str]
     left_out: dict[str, str]
+    moved: dict[str, int]
     removed: Container[str]
     is_listed: bool
+    _indexes: dict[str, list[Blob | None]] = field(default_factory=dict)
 
     def move(self, missing: Mapping[str, int], work: TransferPool) -> None:
         for prefix in ORDER:
-            keys = [key for key in missing if key.startswith(prefix)]
-            work.all(partial(self._put, key, missing[key]) for key in keys)
+            for end in _ENDS.get(prefix, ("",)):
+                keys = [key for key in missing if key.startswith(prefix) and key.endswith(end)]
+                work.all(partial(self._put, key, missing[key]) for key in keys)
 
     def _put(self, key: str, size: int) -> None:
         with self.meter.file(key) as moved:
@@ -151,6 +191,7 @@ class _Transfer:
                 self._note(key, data)
                 self.target.put(key, data)
                 self.there.add(key)
+                self.moved[key] = size
             moved(size)
 
     def _note(self, key: str, data: Buffer) -> None:
@@ -164,8 +205,9 @@ class _Transfer:
         elif Entry.parse(key):
             note_added(self.target, key)
         elif is_ref(key):
+            kind: Kind = "cells" if key.split("/")[1].startswith(_CELL) else "checkpoints"
             moment = bytes(data[:_MOST_CLAIM]).decode("ascii", "replace").split()[1:2]
-            manifest = f"checkpoints/{''.join(moment)}-{key[-64:]}.json"
+            manifest = f"{kind}/{''.join(moment)}-{key[-64:]}.json"
             if Entry.parse(manifest):
                 note_added(self.target, manifest, key)
 
@@ -176,11 +218,35 @@ class _Transfer:
         data = _data(self.source, key, size)
         if key.endswith(".pack"):
             check_pack(data, pack_of(key))
+        elif key.endswith(".moved"):
+            check_table(bytes(data), pack_of(key.replace(".moved", ".pack")))
         elif key.startswith(("cells/", "checkpoints/")):
-            for pack in decode_entry(key, bytes(data)).packs():
-                if not {pack_key(pack), moved_key(pack)} & self.there:
-                    raise CorruptError(f"it needs pack {pack[:12]}, which is damaged or missing")
+            self._check_packs(decode_entry(key, bytes(data)))
         return data
+
+    def _check_packs(self, manifest: Manifest) -> None:
+        """Check that the target has all blobs of a checkpoint, also those of packs that were compacted."""
+        uses: Uses = {}
+        add_uses(uses, manifest)
+        for pack, places in uses.items():
+            if pack_key(pack) in self.there or self._leads_on(pack, places):
+                continue
+            with suppress(NotFoundError, CorruptError):
+                join_tables(self.target, self.source, pack)
+                self._indexes.pop(pack, None)
+                if self._leads_on(pack, places):
+                    continue
+            raise CorruptError(f"it needs pack {pack[:12]}, which is damaged or missing")
+
+    def _leads_on(self, pack: str, places: Places) -> bool:
+        """Tell whether the target's table of a compacted pack leads to all of these blobs."""
+        if moved_key(pack) not in self.there:
+            return False
+        if pack not in self._indexes:
+            with suppress(NotFoundError, CorruptError, FormatError):
+                self._indexes[pack] = find_index(self.target, pack)
+        blobs = self._indexes.get(pack, [])
+        return not places.beyond(len(blobs)) and all(blobs[at] for at in places.of(len(blobs)))
 
 
 def _data(store: Store, key: str, size: int) -> Buffer:

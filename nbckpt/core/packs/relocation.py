@@ -82,14 +82,43 @@ def _read_aside(store: Store, pack: str) -> list[Blob]:
         raise NotFoundError(f"pack {pack[:12]} is missing from {store.url}") from None
 
 
+def check_table(data: bytes, pack: str) -> None:
+    """Check a table's own bytes. Where it leads is checked when that is read.
+
+    Raises:
+        CorruptError: They are not the table of *pack*.
+    """
+    parse_index(_parsed(data, pack)[0], pack)
+
+
+def join_tables(store: Store, other: Store, pack: str) -> None:
+    """Let the table of a pack in *store* lead to the places in the other store's table, too.
+
+    Two stores that compact one pack may keep other blobs of it.
+
+    Raises:
+        NotFoundError: One of them has no table.
+        CorruptError: A table is damaged.
+    """
+    (head, packs), (_, others) = (_parsed(one.get(moved_key(pack), 0, _MOST), pack) for one in (store, other))
+    parse_index(head, pack)
+    if not {*others} <= {*packs}:
+        store.put(moved_key(pack), table(head, [*dict.fromkeys((*packs, *others))]))
+
+
 def _read_table(store: Store, pack: str) -> tuple[list[Blob], list[str]]:
-    label = f"the table of the moved pack {pack[:12]}"
     try:
-        document = read(store.get(moved_key(pack), 0, _MOST), _TABLE, label)
+        head, packs = _parsed(store.get(moved_key(pack), 0, _MOST), pack)
     except NotFoundError:
         raise NotFoundError(f"pack {pack[:12]} is missing from {store.url}") from None
+    return parse_index(head, pack), packs
+
+
+def _parsed(data: bytes, pack: str) -> tuple[bytes, list[str]]:
+    """Return the head of the old pack, and the packs that have its blobs now."""
+    label = f"the table of the moved pack {pack[:12]}"
+    document = read(data, _TABLE, label)
     try:
-        head = base64.b64decode(document["head"], validate=True)
+        return base64.b64decode(document["head"], validate=True), document["packs"]
     except ValueError as error:
         raise CorruptError(f"{label} is damaged: {error}") from None
-    return parse_index(head, pack), document["packs"]
