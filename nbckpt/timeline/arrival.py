@@ -203,17 +203,12 @@ def _close(former: Mapping[int, Any], values: Iterable[Any]) -> None:
 def _load(
     target: Manifest, reader: Reader, namespace: dict[str, Any], names: list[str], prints: TakePrints
 ) -> tuple[dict[str, Any], list[Failure], Revival]:
-    """Load values. Instances keep their live classes, so classes that changed get their old attributes.
+    """Load values. Their classes stay the live ones, and get back the attributes that they had.
 
     What threads wait on is the live object, whose state is settled by the returned `Revival`.
     """
     with revived() as revival:
-        loaded, failed = load_values(target, reader, names, namespace, classes=Classes("live", namespace))
-        classes = {name: value for name, value in loaded.items() if issubclass(type(value), type)}
-        saved = {value.name: value.digest for value in target.values}
-        marks = prints(classes)  # without a class that cannot be pickled now
-        if any(name not in marks or marks[name].digest != saved[name] for name in classes):
-            loaded, failed = load_values(target, reader, names, namespace, classes=Classes("same", namespace))
+        loaded, failed = load_values(target, reader, names, namespace, classes=Classes("same", namespace))
     return loaded, failed, revival
 
 

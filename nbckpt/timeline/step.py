@@ -100,7 +100,7 @@ class Step:
         if self._captured.met:
             self.looked_at |= self._captured.met
             self._look(packer)
-        if self._has_other_class:  # the instances carry the definition of their class
+        if self._has_other_class:  # each instance carries the definition of its class
             self.looked_at = {*self._variables}
             self._look(packer)
         packer.end_looks()
@@ -183,8 +183,13 @@ class Step:
 
     @property
     def _has_other_class(self) -> bool:
-        known = self._before.prints.keys() & self.changed
-        return any(issubclass(type(self._variables.get(name)), type) for name in known)
+        """Whether a class changed, or a variable began to hold a part of one."""
+        before, new = self._before.prints, self._prints
+        joined = (
+            name not in before or before[name].mates != new[name].mates for name in self._captured.by_class
+        )
+        classes = (issubclass(type(self._variables.get(name)), type) for name in before.keys() & self.changed)
+        return any(joined) or any(classes)
 
     def _compare(self, packer: Packer) -> set[str]:
         """Note what differs from the last point. Return the names of the values to write.

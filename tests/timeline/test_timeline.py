@@ -260,6 +260,45 @@ def test_instances_follow_a_change_of_their_class(kernel: Kernel) -> None:
     assert kernel.names["o"].v == 2
 
 
+def test_a_class_that_no_variable_holds_is_set_back(kernel: Kernel) -> None:
+    kernel.run("def make():\n    class C:\n        v = 1\n        def f(self): return self.v\n    return C()")
+    kernel.run("o = make()")
+    kernel.run("type(o).v = 2")
+    kernel.run("o.more = True")
+    kernel.undo(2)
+    assert kernel.names["o"].f() == 1
+    kernel.redo(2)
+    assert (kernel.names["o"].f(), kernel.names["o"].more) == (2, True)
+
+
+def test_a_class_that_was_defined_again_keeps_its_former_self(kernel: Kernel) -> None:
+    kernel.run("class C:\n    v = [1]")
+    kernel.run("o = C()")
+    kernel.run("C.v.append(2)")
+    kernel.run("class C:\n    v = [3]")
+    kernel.undo(2)
+    assert (kernel.names["o"].v, kernel.names["C"].v) == ([1], [1])
+    kernel.redo(2)
+    assert (kernel.names["o"].v, kernel.names["C"].v) == ([1, 2], [3])
+
+
+def test_variables_share_with_their_class_again(kernel: Kernel) -> None:
+    kernel.run("class C:\n    tags = []\n    def f(self): pass\n    @classmethod\n    def g(cls): pass")
+    kernel.run("o = C(); p = C()")
+    kernel.run("tags = C.tags")
+    kernel.run("calls = [o.f]; f, g = C.f, C.g")
+    kernel.run("o.v = 1")
+    kernel.undo()
+    names = kernel.names
+    assert names["o"].f in names["calls"]
+    assert (names["f"], names["g"]) == (names["C"].f, names["C"].g)
+    kernel.run("tags.append(1)")
+    kernel.undo()
+    assert names["tags"] is names["C"].tags is names["p"].tags == []
+    kernel.redo()
+    assert names["tags"] is names["C"].tags is names["p"].tags == [1]
+
+
 def test_memory_that_no_name_leads_to_is_looked_at(kernel: Kernel) -> None:
     frame = pytest.importorskip("pandas").DataFrame
     kernel.run("a = np.zeros(1_000_000)")

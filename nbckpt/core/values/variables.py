@@ -66,6 +66,8 @@ class Captured:
 
     Attributes:
         omitting: The variables whose pickles omit attributes, so that a change of these does not show.
+        met: The arrays that stay apart and that a value reaches, or with which it shares memory.
+        by_class: The variables that share a part of their class with a variable that holds it directly.
     """
 
     order: list[str]
@@ -78,6 +80,7 @@ class Captured:
     constant: set[str] = field(default_factory=set)
     omitting: set[str] = field(default_factory=set)
     met: set[str] = field(default_factory=set)
+    by_class: set[str] = field(default_factory=set)
 
     @property
     def is_hashed(self) -> bool:
@@ -158,6 +161,7 @@ def capture(
     with paused_gc():
         members = pickle_each(items, namespace, take, captured.skipped, captured.pictures)
         captured.met = _met(apart, members) if apart else set()
+        captured.by_class = _by_class(members)
         small, groups = _small_apart(_connected(members))
         for at in range(0, len(small), _IN_RECORD):
             captured.drafts.append(_draft_small(small[at : at + _IN_RECORD], packer))
@@ -195,6 +199,16 @@ def _met(apart: Mapping[str, Any], members: Iterable[Member]) -> set[str]:
         for span in part.reached:
             met |= {name for low, high, name in spans if span.address < high and low < span.end}
     return met
+
+
+def _by_class(members: Iterable[Member]) -> set[str]:
+    """Return the names of the members that meet, in a class, an object that another member has itself."""
+    with_classes = [member for member in members if member.pickled.class_links]
+    if not with_classes:
+        return set()
+    held = {id(link) for member in members for link in member.pickled.links}
+    met = [member for member in with_classes if not held.isdisjoint(map(id, member.pickled.class_links))]
+    return {name for member in met for name in member.names}
 
 
 def with_sharing(names: Iterable[str], items: Mapping[str, Any], namespace: dict[str, Any]) -> set[str]:
