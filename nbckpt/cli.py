@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
@@ -44,7 +45,7 @@ def main(words: Sequence[str] | None = None) -> int:
 def _main(words: Sequence[str]) -> int:
     try:
         request = parse(TABLE, words, "nbckpt")
-        with _Reader(request.store) as tracker, _Line() as line, _bar() as progress:
+        with _log_for_a_shell(), _Reader(request.store) as tracker, _Line() as line, _bar() as progress:
             auto = AutoMirror(tracker.store, in_background=False)
             session = Session(tracker, auto, progress=progress, watch=line.watch, table=TABLE, face="nbckpt")
             result = request.run(session)
@@ -143,7 +144,7 @@ class _Line:
 
 def _page_in_a_shell(page: Page) -> Page:
     """Return a page whose notes and hints name shell commands. Recorded data is not changed."""
-    hints = (Hint(hint.label, _in_a_shell(hint.command)) for hint in page.hints)
+    hints = (Hint(hint.label, _COMMAND.sub(_shell_command, hint.command)) for hint in page.hints)
     return replace(
         page,
         notes=tuple(map(_in_a_shell, page.notes)),
@@ -152,8 +153,31 @@ def _page_in_a_shell(page: Page) -> Page:
 
 
 def _in_a_shell(said: str) -> str:
-    """Rewrite the commands in *said* for a shell, except commands that need a notebook."""
-    return _COMMAND.sub(lambda match: match[0] if match[1] in IN_NOTEBOOKS else f"nbckpt {match[1]}", said)
+    """Rewrite the commands in *said* for a shell. Commands that need a notebook stay, and *said* says so."""
+    rewritten = _COMMAND.sub(_shell_command, said)
+    if "%ckpt" not in rewritten or "notebook" in rewritten:
+        return rewritten
+    return f"{rewritten.removesuffix('.')}. %ckpt works only in a notebook"
+
+
+def _shell_command(match: re.Match[str]) -> str:
+    return match[0] if match[1] in IN_NOTEBOOKS else f"nbckpt {match[1]}"
+
+
+@contextmanager
+def _log_for_a_shell() -> Iterator[None]:
+    """Let messages of the log, which go to standard error, name shell commands during the block."""
+
+    def rewrite(record: logging.LogRecord) -> bool:
+        record.msg, record.args = _in_a_shell(record.getMessage()), ()
+        return True
+
+    logger = logging.getLogger("nbckpt")
+    logger.addFilter(rewrite)
+    try:
+        yield
+    finally:
+        logger.removeFilter(rewrite)
 
 
 def _tell(trouble: str, before: str = "") -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -198,17 +197,6 @@ def test_the_recorded_cell_is_shown_as_it_was_typed(store: str, capsys: pytest.C
         tracker.save({"x": 1}, "two", origin={"cell": {"count": 1, "source": source}})
     assert main(["show", "two", "--store", store]) == 0
     assert f"    {source}\n" in capsys.readouterr().out
-
-
-def test_hints_in_a_shell_name_only_shell_commands(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], store: str
-) -> None:
-    for words in ([], ["ls"], ["help"], ["ls", "--store", store], ["show", "one", "--store", store]):
-        main([*words] if "--store" in words else [*words, "--store", str(tmp_path / "empty")])
-        out = capsys.readouterr().out
-        assert not re.search(r"nbckpt (save|restore|panel)\b", out)
-        assert "%ckpt" not in out
-    assert main(["diff", "one@1", "--store", store]) == 1
 
 
 def test_damage_has_exit_status_two(store: str) -> None:

@@ -288,7 +288,7 @@ def undo(session: Session, steps: Annotated[int, Word("N")] = 1, *, rerun: bool 
         return traveled(session, points.ready().undo(steps, session.where), UNDONE, rerun=rerun)
     if steps != 1 or rerun:
         taken = "--rerun" if rerun else "a number of steps"
-        raise UsageError(f"undo takes {taken} only while auto is on: %ckpt auto on")
+        raise UsageError(f"undo takes {taken} only while auto is on, in a notebook: %ckpt auto on")
     removed = [] if tracker.undoable else removals(session.library.folder)
     before = tracker.last_removal() if removed else None
     if removed and (before is None or before.stamp < removed[-1].stamp):

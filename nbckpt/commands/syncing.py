@@ -59,6 +59,7 @@ class SyncShown(Result):
         experiments: The settings of the newest experiments that have a `sync_config`, as text.
         trouble: Notes of these experiments about uploads that failed or still run.
         waiting: What is not pushed yet.
+        face: How users write a command here: `%ckpt` or `nbckpt`.
     """
 
     status: AutoStatus | None
@@ -66,6 +67,7 @@ class SyncShown(Result):
     experiments: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     trouble: tuple[str, ...] = ()
     waiting: Waiting = field(default_factory=Waiting)
+    face: str = "%ckpt"
 
     def page(self) -> Page:
         """See `Result.page`."""
@@ -77,8 +79,8 @@ class SyncShown(Result):
             return Page("This store is not synced.", self._tables(), notes, hints=hints)
         by_time = f"every {status.period:g} s" if status.period else ""
         times = " and ".join(filter(None, (by_time, "after each save" if status.after_saves else "")))
-        when = times if status.is_running else "with each %ckpt sync"
-        when = when if times else "only with %ckpt sync --now"
+        when = times if status.is_running else f"with each {self.face} sync"
+        when = when if times else f"only with {self.face} sync --now"
         under_way = f"Pushing: {status.progress}" if status.progress else ""
         failure = _failed(status) if status.failure else ""
         lines = filter(
@@ -218,7 +220,7 @@ def _shown(session: Session, former: str = "") -> SyncShown:
         except (NbckptError, OSError) as error:  # an unreadable experiment must not hide the others
             trouble.append(f"{name}: {error}")
     auto = session.auto
-    return SyncShown(auto.status, former, configs, tuple(trouble), auto.waiting())
+    return SyncShown(auto.status, former, configs, tuple(trouble), auto.waiting(), session.face)
 
 
 @lru_cache(maxsize=_MOST_EXPERIMENTS)

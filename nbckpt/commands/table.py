@@ -28,6 +28,7 @@ IN_NOTEBOOKS = frozenset({"save", "restore", "track", "cell", "panel", "auto", "
 
 EXIT_STATUS = "0 success, 1 error, 2 damage, 130 Ctrl-C, 128 + N after signal N"
 """The exit status of the command in a shell."""
+_ONLY_THERE = "This command works only in a notebook or in IPython, after %load_ext nbckpt."
 _ELSEWHERE = {
     **dict.fromkeys(("load", "open", "recover"), "restore"),
     **dict.fromkeys(("delete", "remove", "drop"), "rm"),
@@ -182,12 +183,22 @@ class _HelpAction(argparse.Action):
 
 
 def build_parser(table: Mapping[str, Command], prog: str) -> argparse.ArgumentParser:
-    """Return a parser for all commands of the table; *prog* is the program name, `%ckpt` or `nbckpt`."""
+    """Return a parser for all commands of the table; *prog* is the program name, `%ckpt` or `nbckpt`.
+
+    A shell shows the usage of a command that it refuses as a notebook has it, and says so.
+    """
     parser = _Parser(prog=prog, add_help=False, exit_on_error=True)
     _add_common(parser, store=True)
     verbs = parser.add_subparsers(dest="verb", metavar="COMMAND", parser_class=_Parser)
     for command in table.values():
-        sub = verbs.add_parser(command.name, add_help=False, description=command.description)
+        refused = prog == "nbckpt" and command.name in IN_NOTEBOOKS
+        sub = verbs.add_parser(
+            command.name,
+            add_help=False,
+            prog=f"{'%ckpt' if refused else prog} {command.name}",
+            description=command.description,
+            epilog=_ONLY_THERE if refused else None,
+        )
         _add_common(sub, store=all("--store" not in option.flags for option in command.options))
         for option in command.options:
             sub.add_argument(*option.flags, help=option.help.replace("%", "%%"), **option.extra)

@@ -115,7 +115,9 @@ class Binder:
             removal = last_removal(history)
             if removal is None:
                 nothing = "nothing was restored here, and the trash is empty"
-                way = "Cells are undone while %ckpt auto is on; %ckpt history has the states of earlier ones"
+                way = (
+                    "Cells of a notebook are undone while %ckpt auto is on; %ckpt history has earlier states"
+                )
                 raise UsageError(f"there is nothing to undo: {nothing}. {way}")
             removal.bring_back(history)
             return str(removal), []

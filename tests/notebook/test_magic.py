@@ -162,7 +162,10 @@ def test_a_cell_with_await_is_a_clear_error(notebook: Notebook) -> None:
         ("%ckpt ls --nope", "ls takes no '--nope'"),
         ("%ckpt save 'a@b'", "cannot be a checkpoint's name"),
         ('%ckpt save -m "open', "close the quotation marks"),
-        ("%ckpt undo", "the trash is empty. Cells are undone while %ckpt auto is on; %ckpt history"),
+        (
+            "%ckpt undo",
+            "the trash is empty. Cells of a notebook are undone while %ckpt auto is on; %ckpt history",
+        ),
         ("%ckpt restore", "required: REF. See"),
         ("%%ckpt ls\n1", "%%ckpt works only with save"),
     ],
