@@ -9,8 +9,9 @@ import pytest
 
 import nbckpt
 from nbckpt.cli import main
-from nbckpt.trials import Experiment
+from nbckpt.trials import Experiment, Trial
 from nbckpt.trials.catalog import Catalog
+from nbckpt.trials.model.journal import read
 
 
 def train(config: dict[str, Any]) -> None:
@@ -35,6 +36,35 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Catalog:
     (tmp_path / "theirs" / "experiments").rename(tmp_path / "mine" / "experiments")
     monkeypatch.setenv("NBCKPT_SECRET_FILE", str(tmp_path / "another"))
     return Catalog(tmp_path / "mine" / "experiments")
+
+
+class PausesAtTwo(nbckpt.trials.Callback):
+    """Pauses the experiment at its second results."""
+
+    def setup(self, experiment: Any) -> None:
+        self.experiment = experiment
+
+    def on_trial_result(self, trial: Any, result: Any) -> None:
+        if trial.iteration == 2 and trial.attempts == 1:
+            self.experiment.pause()
+
+
+@pytest.fixture
+def paused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of an experiment of somebody with another secret, whose trial is paused."""
+    theirs, mine = tmp_path / "theirs" / "experiments", tmp_path / "mine" / "experiments"
+    monkeypatch.setenv("NBCKPT_STORE", str(mine.parent))
+    made = nbckpt.run(train, name="e", executor="inline", folder=theirs, callbacks=[PausesAtTwo()])
+    assert [(trial.status, trial.checkpoint_iteration) for trial in made.trials] == [("PAUSED", 2)]
+    mine.parent.mkdir()
+    theirs.rename(mine)
+    monkeypatch.setenv("NBCKPT_SECRET_FILE", str(tmp_path / "another"))
+    return mine / "e"
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Return all files below a folder."""
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def finished(experiment: Experiment) -> bool:
@@ -64,6 +94,32 @@ def test_resume_with_trust_signs_with_a_live_function_too(elsewhere: Catalog) ->
     assert experiment.wait(60)
     assert [trial.status for trial in experiment.trials] == ["ERROR", "ERROR"]
     assert finished_in_the_end(experiment.resume(errored=True, trust=True))
+
+
+def test_the_command_resume_with_trust_continues_a_paused_trial(
+    paused: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    checkpoint = Trial.read(paused / "t0").checkpoints.records()[-1]
+    assert main(["resume", "e", "--trust"]) == 0
+    assert "e: 1 trial, 1 done" in capsys.readouterr().out
+    trial = Trial.read(paused / "t0")
+    assert [result["training_iteration"] for result in trial.results] == [1, 2, 3, 4]
+    starts = [event for event in read(paused / "t0" / "events.jsonl") if event["event"] == "start"]
+    assert [(start["from"], start["iteration"]) for start in starts] == [(None, 0), (checkpoint.name, 2)]
+
+
+def test_the_command_resume_without_trust_changes_nothing(
+    paused: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = contents(paused)
+    assert main(["resume", "e"]) == 1
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert err.startswith(
+        "nbckpt: the function of 'e' is not signed by you, and loading it can run any code."
+    )
+    assert err.endswith(", and pass --trust if you trust its author\n")
+    assert contents(paused) == before
 
 
 def test_trust_signs_an_experiment_with_its_checkpoints(
