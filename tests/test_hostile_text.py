@@ -13,18 +13,21 @@ import pytest
 
 import nbckpt
 from nbckpt.cli import main
+from nbckpt.commands import TABLE, Session, parse
 from nbckpt.commands.housekeeping import Tagged
 from nbckpt.core.history import History
 from nbckpt.core.manifest import Manifest, Skipped, now
 from nbckpt.core.references import Ref
 from nbckpt.core.trust import Signer
 from nbckpt.errors import UsageError
+from nbckpt.mirror import AutoMirror, note
 from nbckpt.notebook.magic import _one_line_errors
 from nbckpt.render import Cell, Column, Fold, Hint, Page, Picture, Table
 from nbckpt.store import open_store
 from nbckpt.tracker import Tracker
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp\u2066\u2028\x85\x7f\r\nforged line"
+IMAGE = "<img src=x onerror=alert(1)>"
 
 
 def controls(said: str) -> set[str]:
@@ -161,6 +164,43 @@ def test_commands_escape_control_characters_for_the_terminal(
         assert out or err, words
         assert_harmless(out)
         assert_harmless(err)
+
+
+SYNCED = ["status", "sync --status", "sync --status --json", "push", "pull", "sync", "sync off"]
+
+
+@pytest.fixture
+def synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A store in the working folder that its user syncs to a hostile URL."""
+    monkeypatch.chdir(tmp_path)
+    with Tracker(tmp_path / ".nbckpt") as tracker:
+        tracker.save({"x": 1}, "one")
+    note.write(tmp_path / ".nbckpt" / note.FILE, note.Note(f"memory://there/{EVIL}{IMAGE}", 1.0))
+    return tmp_path / ".nbckpt"
+
+
+def test_a_signed_sync_url_reaches_the_terminal_escaped(
+    synced: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    for line in SYNCED:
+        assert main(line.split()) == 0
+        out, err = capsys.readouterr()
+        assert "owned" in out or line == "status", line
+        assert_harmless(out)
+        assert_harmless(err)
+    assert_harmless(caplog.text)
+
+
+def test_a_signed_sync_url_reaches_html_escaped(synced: Path) -> None:
+    store = open_store(synced)
+    session = Session(Tracker(store), AutoMirror(store, in_background=False), {}, table=TABLE)
+    for line in SYNCED:
+        result = parse(TABLE, line.split(), "%ckpt").run(session)
+        assert result is not None
+        page = result._repr_mimebundle_()["text/html"]
+        assert "&lt;img" in page or line == "status", line
+        assert "<img" not in page
+        assert not controls(page)
 
 
 def test_no_part_of_a_page_acts_on_the_terminal_or_forges_a_line() -> None:
