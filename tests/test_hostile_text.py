@@ -24,7 +24,9 @@ from nbckpt.mirror import AutoMirror, note
 from nbckpt.notebook.magic import _one_line_errors
 from nbckpt.render import Cell, Column, Fold, Hint, Page, Picture, Table
 from nbckpt.store import open_store
+from nbckpt.timeline import rescue
 from nbckpt.tracker import Tracker
+from nbckpt.trials.engine import shutdown
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp\u2066\u2028\x85\x7f\r\nforged line"
 IMAGE = "<img src=x onerror=alert(1)>"
@@ -226,6 +228,14 @@ def test_errors_in_a_notebook_escape_control_characters() -> None:
     with pytest.raises(Exception, match="owned") as caught, _one_line_errors():
         raise UsageError(EVIL)
     assert_harmless(str(caught.value))
+
+
+def test_lines_at_the_end_of_a_program_escape_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    for say in (rescue._say, shutdown._say):
+        say(EVIL)
+        said = capsys.readouterr().err
+        assert "owned" in said
+        assert_harmless(said)
 
 
 def test_log_messages_escape_control_characters(caplog: pytest.LogCaptureFixture) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 
 from nbckpt.core.packs.pools import starts
 from nbckpt.errors import NbckptError
+from nbckpt.render import visible
 
 _AT_MOST_S = 30.0
 _NAME = "nbckpt-point-at-end"
@@ -104,4 +105,4 @@ class Rescue:
 
 
 def _say(why: str) -> None:
-    sys.stderr.write(f"nbckpt: the last state is not saved: {why}\n")
+    sys.stderr.write(f"nbckpt: the last state is not saved: {visible(why)}\n")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from nbckpt.errors import NbckptError
-from nbckpt.render import count
+from nbckpt.render import count, visible
 from nbckpt.render.output import current_shell, is_kernel
 from nbckpt.trials.model.view import ExperimentView, internals
 
@@ -104,7 +104,7 @@ def _pause(experiments: Iterable[Running]) -> None:
 
 def _say(text: str) -> None:
     with suppress(OSError, AttributeError):  # nobody can read it: the stream is gone
-        sys.stderr.write(f"nbckpt: {text}\n")
+        sys.stderr.write(f"nbckpt: {visible(text)}\n")
         sys.stderr.flush()
 
 
