@@ -9,6 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+STREAMS = {"stdout", "stderr", "__stdout__", "__stderr__"}
+
 
 @dataclass(frozen=True)
 class Syntax:
@@ -19,12 +21,14 @@ class Syntax:
         variables: The names of variables and arguments.
         imports: Each name in an import, also inside functions and under TYPE_CHECKING.
         are_relative: Whether an import is relative.
+        prints: Whether it calls `print`, or uses the streams of the terminal.
     """
 
     functions: tuple[tuple[str, int], ...]
     variables: frozenset[str]
     imports: tuple[str, ...]
     are_relative: bool
+    prints: bool
 
 
 def nodes(path: Path) -> Iterator[Any]:
@@ -47,7 +51,7 @@ def syntax(path: Path) -> Syntax:
     functions: list[tuple[str, int]] = []
     variables: set[str] = set()
     imports: list[str] = []
-    are_relative = False
+    are_relative = prints = False
     for node in nodes(path):
         match node:
             case ast.FunctionDef():
@@ -61,7 +65,12 @@ def syntax(path: Path) -> Syntax:
             case ast.ImportFrom():
                 are_relative |= node.level > 0
                 imports += [f"{node.module}.{alias.name}" for alias in node.names]
-    return Syntax(tuple(functions), frozenset(variables), tuple(imports), are_relative)
+                prints |= node.module == "sys" and any(alias.name in STREAMS for alias in node.names)
+            case ast.Name(id="print"):
+                prints = True
+            case ast.Attribute(value=ast.Name(id="sys")):
+                prints |= node.attr in STREAMS
+    return Syntax(tuple(functions), frozenset(variables), tuple(imports), are_relative, prints)
 
 
 def body_lines(function: ast.FunctionDef) -> int:

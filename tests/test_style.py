@@ -18,6 +18,26 @@ LONGEST_FUNCTION = 45
 LONGEST_MODULE = 399
 LONGEST_TEST_NAME = 60
 EMPTY_NAMES = {"it", "its", "found", "told", "what", "thing", "things"}
+PRINTS = {
+    "cli.py": "the results of commands, as text() makes them, and errors",
+    "notebook/magic.py": "errors in a notebook",
+    "notebook/points.py": "a line about the last state, and trouble of auto",
+    "notebook/progress.py": "the progress of a command",
+    "notebook/outputs.py": "the recorded output of a user's cell again",
+    "commands/rerun.py": "the comparison of a run.py",
+    "compat/wandb/runs.py": "alerts, as W&B does",
+    "timeline/rescue.py": "why the last state is not saved, when a kernel ends",
+    "trials/engine/shutdown.py": "what a program waits for, when it ends",
+    "trials/training/session.py": "that a result outside a trial is not kept",
+    "trials/executors/slurm_job.py": "why a job of Slurm ends, in the job's log",
+    "trials/executors/slurm_worker.py": "a trial's own output",
+    "trials/executors/output.py": "nothing: it sends a trial's output to its log",
+    "trials/executors/child.py": "nothing: it makes the streams of a worker",
+    "render/text.py": "nothing: it asks for the width of the terminal",
+    "core/instances.py": "nothing: it compares a value with the streams",
+    "testing/trainables.py": "output for the suite of executors",
+}
+"""The modules that may print or use the streams of the terminal, and what they write."""
 READ_AT_ONCE = {"inner_text", "all_inner_texts", "text_content", "input_value", "is_visible", "count", "all"}
 
 
@@ -53,6 +73,11 @@ def test_messages_begin_with_a_small_letter_or_a_name() -> None:
     starts = {message.partition(" ")[0] for path in MODULES for message in messages(path)}
     assert len(starts) > 100
     assert {start for start in starts if start.istitle()} <= {"Image", "Optuna", "Slurm"}
+
+
+def test_only_these_modules_write_to_the_terminal() -> None:
+    """All others return a result or raise an error: cli.py and notebook/ make both safe for a terminal."""
+    assert {path.relative_to(PACKAGE).as_posix() for path in MODULES if syntax(path).prints} == set(PRINTS)
 
 
 def test_no_module_contains_a_todo() -> None:
