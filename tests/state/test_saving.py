@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import os
 import pickle
+import runpy
 import shutil
 import subprocess
 import sys
@@ -25,6 +27,7 @@ from nbckpt import UsageError
 from nbckpt.core import schema
 from nbckpt.errors import CorruptError, FormatError, StoreError
 from nbckpt.states.folder import StateFolder
+from nbckpt.states.saving import NO_FOLDER
 from nbckpt.store import files, fsync
 from state.conftest import Number, restarted, saves
 
@@ -841,6 +844,20 @@ def test_a_save_syncs_files_and_manifest_before_the_rename(
     save(2, keep=1)
     assert sorted(events[:2]) == ["sync manifest.json", "sync n.state"]
     assert events[2:] == ["sync stage", "rename stage", "sync job", "rename checkpoint-1", "sync job"]
+
+
+def test_scripts_without_a_folder_report_no_state_as_dropped(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A script keeps its state until it ends. Another script then saves in the same process, as %run does."""
+    for name in ("one", "two"):
+        script = tmp_path / f"{name}.py"
+        script.write_text(
+            f"import nbckpt\nstate = nbckpt.State.of({name!r}, [1])\nsaved = nbckpt.save_all_states()"
+        )
+        assert runpy.run_path(str(script))["saved"] is None
+        gc.collect()
+    assert caplog.messages == [NO_FOLDER, NO_FOLDER]
 
 
 def test_without_a_folder_a_save_warns_that_nothing_is_saved(

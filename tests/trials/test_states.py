@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import sys
 from pathlib import Path
@@ -121,3 +122,20 @@ def test_a_trial_saves_no_states_in_the_folder_of_the_job(
         "loaded": False,
     }
     assert not (tmp_path / "job").exists()
+
+
+@pytest.mark.parametrize("executor", ["thread", "inline"])
+def test_a_trial_that_saves_no_states_reports_none_as_dropped(
+    executor: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def keeps(config: dict[str, Any]) -> None:
+        history = nbckpt.State.of("history", [0])
+        for i in range(3):
+            history.value.append(i)
+            nbckpt.report(i=i, seen=len(history.value))
+
+    experiment = nbckpt.run(keeps, executor=executor, num_samples=2, max_concurrent=1)
+    assert experiment.wait(SECONDS)
+    gc.collect()
+    assert [trial.metrics["seen"] for trial in experiment.trials] == [4, 4]
+    assert caplog.text == ""
