@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from test_json import ENDED, LINES
+from test_json import session as session
 
 import nbckpt
+from nbckpt.commands import TABLE, Session, parse
 from nbckpt.mirror import Mirror
 from notebook import conftest
 from notebook.conftest import Notebook
@@ -16,6 +20,24 @@ from notebook.conftest import Notebook
 notebook = conftest.notebook
 
 LONGEST = 200
+LONGEST_PAGE, LONGEST_LINE, MOST_LINES = 3000, 250, 60
+MANY = """
+ls many
+ls --newest
+ls --find many
+trials big
+show big
+show many@1
+results big
+diff many@1 many@2
+plot big
+rm big
+undo
+gc --dry-run
+rm many --older
+status
+undo
+""".strip().splitlines()
 
 
 def answers(folder: Path) -> dict[str, Any]:
@@ -49,6 +71,28 @@ def test_results_of_a_tracker_have_a_one_line_repr(tmp_path: Path) -> None:
     assert said["restore"].endswith(", 100 new)")
     assert said["diff"].endswith(", 1 added, 100 same)")
     assert said["save with one left out"].endswith(", 1 left out)")
+
+
+@pytest.mark.slow
+def test_results_of_commands_stay_short_with_many_checkpoints(session: Session) -> None:
+    """Help on all commands is the longest text. What `show` says of packages depends on this machine."""
+    for at in range(60):
+        session.tracker.save({"x": at}, "many")
+    grid = {"lr": nbckpt.grid_search([float(lr) for lr in range(40)])}
+    nbckpt.run(once, grid, name="big", executor="inline", folder=session.library.folder)
+    long = {}
+    for line in [*LINES, *MANY]:
+        if line.split()[0] not in ENDED:
+            text = repr(parse(TABLE, line.split(), "%ckpt").run(session))
+            text = re.sub(r"\n\d+ packages:\n.*", "", text)
+            longest = max(map(len, text.splitlines()))
+            if len(text) > LONGEST_PAGE or longest > LONGEST_LINE or text.count("\n") >= MOST_LINES:
+                long[line] = text
+    assert list(long) == [], long
+
+
+def once(config: dict[str, Any]) -> None:
+    nbckpt.report(loss=config["lr"], checkpoint={"step": 1})
 
 
 def test_the_cell_that_snippet_makes_prints_a_line(

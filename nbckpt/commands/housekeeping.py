@@ -19,7 +19,7 @@ from nbckpt.core.names import check_name
 from nbckpt.core.references import SHORT, Ref
 from nbckpt.core.tree import Tree
 from nbckpt.errors import NbckptError, UsageError
-from nbckpt.render import Column, Hint, Page, Result, Table, count, short, size
+from nbckpt.render import Column, Hint, Page, Result, Table, count, listed, short, size
 from nbckpt.trials.catalog import Catalog
 from nbckpt.trials.checkpoint_index import TrialCheckpoint, metric_of
 from nbckpt.trials.trash import empty
@@ -85,12 +85,12 @@ class Removed(Result):
 
     def page(self) -> Page:
         """See `Result.page`."""
-        named = ", ".join((*self.labels, *(label for label, _ in self.experiments)))
+        names = (*self.labels, *(label for label, _ in self.experiments))
         freed = self.freed + sum(taken for _, taken in self.experiments)
         if self.dry_run:
-            return Page(f"Would remove {named}. The next gc would free up to {size(freed)}.")
+            return Page(f"Would remove {', '.join(names)}. The next gc would free up to {size(freed)}.")
         hints = [Hint("Undo", "%ckpt undo"), Hint(f"Free up to {size(freed)}", "%ckpt gc")]
-        return Page(f"Removed {named}.", hints=tuple(hints if freed else hints[:1]))
+        return Page(f"Removed {listed(names)}.", hints=tuple(hints if freed else hints[:1]))
 
 
 def rm(session: Session, ref: Item, *more: Item, older: bool = False, dry_run: DryRun = False) -> Removed:

@@ -23,7 +23,7 @@ from nbckpt.core.manifest import Manifest
 from nbckpt.core.references import SHORT
 from nbckpt.core.values.loading import Failure
 from nbckpt.errors import CorruptError, NotFoundError, UsageError
-from nbckpt.render import Hint, Page, Result, Table, age, duration, short
+from nbckpt.render import Hint, Page, Result, Table, age, duration, listed, short
 from nbckpt.states.snapshot import is_state
 from nbckpt.tracker import Restored
 from nbckpt.trials.checkpoints.record import Record
@@ -293,6 +293,6 @@ def undo(session: Session, steps: Annotated[int, Word("N")] = 1, *, rerun: bool 
     before = tracker.last_removal() if removed else None
     if removed and (before is None or before.stamp < removed[-1].stamp):
         removed[-1].bring_back()
-        return Undone(f"removal of {', '.join(removed[-1].labels)}", ())
+        return Undone(f"removal of {listed(removed[-1].labels)}", ())
     action, names = tracker.undo(session.namespace if session.namespace is not None else {})
     return Undone(action, tuple(names))

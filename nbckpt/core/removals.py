@@ -18,6 +18,7 @@ from nbckpt.core import trash
 from nbckpt.core.history import History
 from nbckpt.core.references import SHORT, Entry, Ref
 from nbckpt.errors import CorruptError, NotFoundError, StoreError
+from nbckpt.render import listed
 from nbckpt.store import Store
 
 FOLDER = "removals/"
@@ -40,7 +41,7 @@ class Removal:
     is_whole: bool = True
 
     def __str__(self) -> str:
-        ids = ", ".join(entry.id[:SHORT] for entry, _ in self.checkpoints)
+        ids = listed([entry.id[:SHORT] for entry, _ in self.checkpoints])
         return f"removal of {ids}{'' if self.is_whole else ' (its note is damaged and may name only a part)'}"
 
     def bring_back(self, history: History) -> None:

@@ -4,7 +4,7 @@ from nbckpt.render.page import Cell, Column, Fold, Frame, Hint, Page, Picture, T
 from nbckpt.render.result import Result, Rich, html_of
 from nbckpt.render.sparkline import thinned
 from nbckpt.render.text import visible
-from nbckpt.render.values import age, count, duration, moment, short, size
+from nbckpt.render.values import age, count, duration, listed, moment, short, size
 
 __all__ = [
     "Cell",
@@ -21,6 +21,7 @@ __all__ = [
     "count",
     "duration",
     "html_of",
+    "listed",
     "moment",
     "short",
     "size",

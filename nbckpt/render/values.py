@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from nbckpt.render.page import Cell
@@ -65,6 +66,16 @@ def count(number: int, one: str, many: str = "") -> str:
     ('1 variable', '3 variables', '2 copies')
     """
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def listed(names: Sequence[str], most: int = 10) -> str:
+    """Return names for a sentence: the first *most* of them, and the number of the others.
+
+    >>> listed(["a", "b"]), listed(["a", "b", "c"], 1)
+    ('a, b', 'a and 2 more')
+    """
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def short(text: str, most: int = 60) -> str:

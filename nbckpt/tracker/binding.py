@@ -14,6 +14,7 @@ from nbckpt.core.removals import last_removal, note
 from nbckpt.core.trash import bring_back, remove
 from nbckpt.core.values.loading import Failure
 from nbckpt.errors import UsageError
+from nbckpt.render import listed
 from nbckpt.states.snapshot import Snapshot, adopt, held, is_state, put_back
 
 if TYPE_CHECKING:
@@ -139,13 +140,13 @@ class Binder:
         undo = Undo("removal of no checkpoint")
         if beside is not None:
             undo.beside = beside()
-            undo.action = f"removal of {', '.join(undo.beside.labels)}"
+            undo.action = f"removal of {listed(undo.beside.labels)}"
             self.last = undo
         if entries:
             note(history.store, entries)
         for entry in entries:
             undo.removed.append((entry, remove(history, entry)))
             ids = [entry.id[:SHORT] for entry, _ in undo.removed]
-            undo.action = f"removal of {', '.join([*ids, *(undo.beside.labels if undo.beside else ())])}"
+            undo.action = f"removal of {listed([*ids, *(undo.beside.labels if undo.beside else ())])}"
             self.last = undo
         return undo.removed
