@@ -58,7 +58,8 @@ class Known:
     def refresh(self) -> None:
         """Add new packs, and forget packs that are gone or whose size does not match their index.
 
-        The blobs of a damaged pack are not shared. Only `verify` reports the damage.
+        The blobs of a damaged pack are not shared. Only `verify` reports the damage. The sizes of packs in a
+        folder are not known here: before their blobs are shared, see `stale`.
         """
         # see docs/decisions/0044
         present = {pack_of(key): size for key, size in self._sizes() if key.endswith(".pack")}
@@ -70,12 +71,17 @@ class Known:
                 blobs = read_index(self._store, pack)
                 if present[pack] in {None, size_of(blobs)}:
                     self.add(pack, blobs)
+        self._unchecked = {*self._packs} if self._is_local else set()
 
     def _sizes(self) -> Iterable[tuple[str, int | None]]:
-        """Return the keys of packs with their sizes. None if the store would have to read every pack."""
-        if type(self._store).sizes is Store.sizes:
+        """Return the keys of packs with their sizes; None where each size takes a call, or a whole pack."""
+        if self._is_local or type(self._store).sizes is Store.sizes:
             return ((key, None) for key in self._store.keys("packs/"))
         return self._store.sizes("packs/")
+
+    @property
+    def _is_local(self) -> bool:
+        return self._store.path(pack_key("0" * 64)) is not None
 
     def forget(self, packs: Iterable[str]) -> None:
         """Stop sharing the blobs of *packs*."""
