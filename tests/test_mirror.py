@@ -307,6 +307,95 @@ def test_a_pull_skips_another_experiment_of_the_same_name(here: Path) -> None:
     assert trial.config == {"n": 2}
 
 
+def at(target: Store, folder: Path) -> dict[str, list[int]]:
+    """Return the trials that a new machine finds at a place."""
+    mirror(folder, target).pull()
+    return trials_of(folder)
+
+
+def test_a_push_keeps_a_trial_that_has_more_results_there(parted: tuple[Path, Path, MemoryStore]) -> None:
+    here, there, target = parted
+    go_on(there, "t0", 2, 3)
+    mirror(there, target).push()
+    go_on(here, "t1", 3)
+    pushed = mirror(here, target).push()
+    why = "it has more results at memory. To get them: %ckpt pull memory"
+    assert pushed.experiments["e"].left_out == {"t0": why}
+    assert at(target, here.parent / "new") == {"t0": [1, 2, 3], "t1": [1, 2, 3]}
+    mirror(here, target).pull()
+    assert mirror(here, target).push().experiments["e"].left_out == {}
+
+
+@pytest.mark.parametrize("has_index", [True, False])
+def test_a_push_keeps_a_trial_that_went_another_way_there(
+    parted: tuple[Path, Path, MemoryStore], has_index: bool
+) -> None:
+    here, there, target = parted
+    go_on(there, "t0", 8)
+    mirror(there, target).push()
+    go_on(here, "t0", 7, 9)
+    go_on(here, "t1", 3)
+    if not has_index:
+        target.delete("experiments/e/.nbckpt-sync/index.json")
+    pushed = mirror(here, target).push()
+    why = "it continued here and at memory. To keep both, push to another location"
+    assert pushed.experiments["e"].left_out == {"t0": why}
+    assert at(target, here.parent / "new") == {"t0": [1, 8], "t1": [1, 2, 3]}
+
+
+def test_a_push_keeps_a_trial_that_has_not_begun_here(parted: tuple[Path, Path, MemoryStore]) -> None:
+    here, there, target = parted
+    for folder, number in ((there, 2), (here, 3)):
+        (new := folder / "experiments" / "e" / "t2").mkdir()
+        params.write({new: {"n": number}})
+    go_on(there, "t2", 1, 2)
+    mirror(there, target).push()
+    assert [*mirror(here, target).push().experiments["e"].left_out] == ["t2"]
+    assert at(target, here.parent / "new")["t2"] == [1, 2]
+    assert Catalog(here.parent / "new" / "experiments").open("e").trial("t2").config == {"n": 2}
+
+
+def test_a_push_leaves_out_another_experiment_of_the_name(here: Path) -> None:
+    target, there = MemoryStore(), here.parent / "there"
+    nbckpt.run(count, {"n": 1}, name="e").wait(SECONDS)
+    mirror(here, target).push()
+    space = {"n": nbckpt.grid_search([2, 3])}
+    nbckpt.run(count, space, name="e", folder=there / "experiments").wait(SECONDS)
+    nbckpt.run(count, {"n": 4}, name="f", folder=there / "experiments").wait(SECONDS)
+    before = {key: target.get(key) for key in target.keys("experiments/e/")}
+    pushed = mirror(there, target).push()
+    why = "memory has another experiment of this name. Push to another location"
+    assert pushed.experiments["e"].left_out == {"e": f"{why}, or run it again under another name"}
+    assert {key: target.get(key) for key in target.keys("experiments/e/")} == before
+    assert (pushed.experiments["e"].files, pushed.experiments["f"].left_out) == (0, {})
+
+
+def test_a_trial_resumed_from_an_older_checkpoint_is_pushed(here: Path) -> None:
+    fails = [True]
+
+    def train(config: dict[str, Any]) -> None:
+        checkpoint = nbckpt.get_checkpoint()
+        for i in range(checkpoint.to_dict()["i"] if checkpoint else 0, 3):
+            nbckpt.report(i=i + 1, checkpoint={"i": 1} if i == 0 else None)
+        if fails[0]:
+            raise ValueError("broken")
+
+    experiment = nbckpt.run(train, name="e", executor="inline", max_failures=0)
+    assert experiment.wait(SECONDS)
+    target = RecordingStore(MemoryStore())
+    mirror(here, target).push()
+    fails[0] = False
+    assert experiment.resume(errored=True).wait(SECONDS)
+    assert (experiment.trials[0].attempts, experiment.trials[0].iteration) == (2, 3)
+    target.calls.clear()
+    assert mirror(here, target).push().experiments["e"].left_out == {}
+    # The index has what tells that the journal only became longer.
+    gets = [call.key for call in target.calls if call.op == "get" and call.key.startswith("experiments/e/t")]
+    assert gets == []
+    assert at(target, here.parent / "new") == {"t0": [1, 2, 3]}
+    assert Catalog(here.parent / "new" / "experiments").open("e").trials[0].attempts == 2
+
+
 def test_a_push_beside_a_report_takes_no_line_without_its_media(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,10 +53,8 @@ class Transferred(Result):
     def page(self) -> Page:
         """See `Result.page`."""
         moved, pushed = self.mirrored, self.done == "pushed"
-        parts = {"checkpoints": moved.checkpoints}
-        parts |= {f"experiment {name}": part for name, part in moved.experiments.items()}
-        notes = [*self.notes]
-        notes += [_left_out(name, part) for name, part in parts.items() if part.left_out]
+        parts = _parts(moved)
+        notes = [*self.notes, *left_out(moved)]
         if moved.kept:
             notes.append(f"Not changed, because they run here: {', '.join(moved.kept)}.")
         if not moved.files:
@@ -77,9 +75,17 @@ class Transferred(Result):
         return Page(headline, (Table("files of each", columns, rows),), tuple(notes))
 
 
-def _left_out(name: str, moved: Moved) -> str:
-    files = "; ".join(f"{path}: {why}" for path, why in moved.left_out.items())
-    return f"Not copied from {name}: {files}"
+def _parts(mirrored: Mirrored) -> dict[str, Moved]:
+    experiments = {f"experiment {name}": part for name, part in mirrored.experiments.items()}
+    return {"checkpoints": mirrored.checkpoints, **experiments}
+
+
+def left_out(mirrored: Mirrored) -> Iterator[str]:
+    """Yield what to say of the files that a push or a pull left out, for each part that has some."""
+    for name, part in _parts(mirrored).items():
+        if part.left_out:
+            files = "; ".join(f"{path}: {why}" for path, why in part.left_out.items())
+            yield f"Not copied from {name}: {files}"
 
 
 def push(session: Session, url: Url = "") -> Transferred:

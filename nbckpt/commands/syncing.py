@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated
 
 from nbckpt.commands.options import Word
-from nbckpt.commands.pushing import Transferred, expanded, transferred
+from nbckpt.commands.pushing import Transferred, expanded, left_out, transferred
 from nbckpt.commands.table import Session
 from nbckpt.errors import NbckptError, UsageError
 from nbckpt.mirror import PERIOD_S, AutoStatus, Mirrored
@@ -91,6 +91,7 @@ class SyncShown(Result):
                 _pending(self.waiting),
                 _only_there(self.only_there),
                 failure,
+                *(left_out(status.last) if status.last else ()),
             ),
         )
         hints = (Hint("Sync now", "%ckpt sync --now"), Hint("Turn off", "%ckpt sync off"))

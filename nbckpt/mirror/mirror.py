@@ -21,6 +21,7 @@ from nbckpt.core.renewal import renew_catalogue
 from nbckpt.core.trust import open_signer
 from nbckpt.errors import FormatError, NotFoundError, UsageError
 from nbckpt.mirror.experiments import another, take
+from nbckpt.mirror.kept_there import KeptThere
 from nbckpt.store import PrefixStore, Store, open_store
 from nbckpt.store.files import explained
 from nbckpt.store.locks import Timeout
@@ -95,7 +96,8 @@ class Mirror:
         """Push all new checkpoints and trials to the remote location.
 
         A reader of the remote location finds each checkpoint whole or not at all. It finds each experiment as
-        before the push or as after it, even if the push is killed.
+        before the push or as after it, even if the push is killed. If another experiment of the same name is
+        there, it stays. So does a trial whose journal there is longer or went another way. See kept_there.py.
 
         Raises:
             StoreError: The storage failed, or the push was cancelled or took too long. No partial data is
@@ -117,12 +119,15 @@ class Mirror:
         return self._experiments / name if kind == EXPERIMENTS else None
 
     def _send(self, name: str, options: TransferOptions) -> Moved:
-        """Push an experiment. Leave it out if it is reached by a link out of the store."""
+        """Push an experiment, except what the target is to keep. Leave out a link out of the store."""
         if link := self._link_of(name):
             return Moved(left_out={link: OUTSIDE})
-        folder = self._experiments / name
+        folder, there = self._experiments / name, self._there(name)
         note = partial(note_change, self.target, f"{EXPERIMENTS}/{name}")
-        return upload(folder, self._there(name), options=replace(options, incomplete=incomplete, before=note))
+        keep = KeptThere(folder, there, self.target.url, options.work(there.url))
+        options = replace(options, incomplete=incomplete, keep=keep, before=note)
+        moved = upload(folder, there, options=options)
+        return replace(moved, left_out={path or name: why for path, why in moved.left_out.items()})
 
     def pull(self, options: TransferOptions | None = None) -> Mirrored:
         """Pull the checkpoints and trials that the remote location has and this store lacks.

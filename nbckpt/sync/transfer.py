@@ -23,6 +23,9 @@ from nbckpt.sync.progress import ProgressCallback
 if TYPE_CHECKING:
     import tenacity  # it imports asyncio, so it is imported only by code that transfers
 
+    from nbckpt.sync.files import FileStat
+    from nbckpt.sync.index import Index
+
 THREADS = 8
 ATTEMPTS = 3
 
@@ -34,6 +37,7 @@ FINAL = (NotFoundError, UsageError, RefusedError, CorruptError, FormatError)
 
 T = TypeVar("T")
 Incomplete = Callable[[Path, Collection[str]], Mapping[str, str]]
+Keep = Callable[["Index", Mapping[str, "FileStat"]], Mapping[str, str]]
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,8 @@ class TransferOptions:
         backoff_s: The longest pause before the second attempt in seconds; it doubles with each attempt.
         incomplete: Takes a folder to upload and the paths of its files. Returns those to leave out, with the
             reasons.
+        keep: Takes the index of an upload's target and the local files that differ from it. Returns the files
+            and folders that the target is to keep, with the reasons; "" stands for the whole target.
         before: Called before an upload changes its target, if it does.
     """
 
@@ -57,6 +63,7 @@ class TransferOptions:
     on_progress: ProgressCallback | None = None
     backoff_s: float = BACKOFF_S
     incomplete: Incomplete = lambda *_: {}
+    keep: Keep = lambda *_: {}
     before: Callable[[], object] = lambda: None
 
     def work(self, target: str) -> TransferPool:

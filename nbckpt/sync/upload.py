@@ -69,7 +69,7 @@ class _Upload:
         self._folder = folder
         self._store = store
         self._excluded = excluded
-        self._before = options.before
+        self._before, self._keep = options.before, options.keep
         self._meter = ProgressTracker(options.on_progress)
         self._work = options.work(store.url)
         self._index = Index()
@@ -90,7 +90,7 @@ class _Upload:
     def run(self, *, delete_missing: bool) -> Moved:
         """Send the missing files, then write the index and remove the files that should not be there."""
         self._read_target()
-        changed = [path for path, seen in self._seen.items() if not self._is_there(path, seen)]
+        changed = self._changed()
         self._meter.plan(len(changed), sum(self._seen[path].size for path in changed))
         if changed or delete_missing:
             self._work.one(self._before)
@@ -118,6 +118,18 @@ class _Upload:
             work.one(partial(self._index.write, store))
         self._aside = set(self._index.aside)
         self._algorithms = self._index.algorithms(f"the target {store.url}")
+
+    def _changed(self) -> list[str]:
+        """Return the paths of the files to send. Leave out what the target is to keep."""
+        changed = {path: seen for path, seen in self._seen.items() if not self._is_there(path, seen)}
+        if kept := self._keep(self._index, changed):
+            self._left_out |= kept
+            self._seen = {
+                path: seen
+                for path, seen in self._seen.items()
+                if kept.keys().isdisjoint(("", path, *parents(path)))
+            }
+        return [path for path in changed if path in self._seen]
 
     def _is_there(self, path: str, seen: FileStat) -> bool:
         index = self._index

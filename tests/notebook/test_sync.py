@@ -125,6 +125,18 @@ def test_sync_status_shows_settings_of_store_and_experiments(notebook: Notebook,
     assert list(notebook.run("%ckpt sync").experiments) == ["e"]
 
 
+def test_sync_status_names_experiments_that_are_not_pushed(notebook: Notebook, tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    for folder in (None, there / "experiments"):
+        nbckpt.run(lambda config: nbckpt.report(loss=1.0), name="e", folder=folder, executor="inline").wait(
+            60
+        )
+    notebook.run(f"%ckpt sync {there} --period 0 --no-saves")
+    said = f"Not copied from experiment e: e: {there} has another experiment of this name"
+    assert said in str(notebook.run("%ckpt sync --now"))
+    assert said in str(notebook.run("%ckpt sync --status"))
+
+
 def test_an_unreadable_experiment_does_not_hide_the_sync_status(notebook: Notebook, tmp_path: Path) -> None:
     notebook.run("def train(config): yield 1\n%ckpt run train --name e --wait")
     (tmp_path / ".nbckpt" / "experiments" / "e" / "experiment.json").write_text("{")
