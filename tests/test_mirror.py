@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,19 @@ from nbckpt.core import schema
 from nbckpt.core.trust import open_signer
 from nbckpt.errors import NotFoundError, StoreError, UsageError
 from nbckpt.mirror import AutoMirror, Mirror
-from nbckpt.store import LocalStore, MemoryStore, Store, open_store, scan
+from nbckpt.store import (
+    Cancel,
+    CancelledError,
+    LocalStore,
+    MemoryStore,
+    Store,
+    TimedOutError,
+    open_store,
+    scan,
+)
 from nbckpt.store.locks import file_lock
 from nbckpt.sync import engine
+from nbckpt.sync.exclusive import alone
 from nbckpt.sync.files import FileStat
 from nbckpt.sync.progress import Progress
 from nbckpt.sync.transfer import TransferOptions
@@ -41,6 +51,7 @@ from nbckpt.trials.model.recorder import TrialRecorder
 from waiting import until
 
 SECONDS = 60
+AT_ONCE = TransferOptions(timeout=0)
 
 
 @pytest.fixture
@@ -394,6 +405,66 @@ def test_a_trial_resumed_from_an_older_checkpoint_is_pushed(here: Path) -> None:
     assert gets == []
     assert at(target, here.parent / "new") == {"t0": [1, 2, 3]}
     assert Catalog(here.parent / "new" / "experiments").open("e").trials[0].attempts == 2
+
+
+def test_two_kernels_push_an_experiment_one_after_the_other(parted: tuple[Path, Path, MemoryStore]) -> None:
+    here, _, target = parted
+    pushed, waits = list[Any](), list[bool]()
+    kernel = threading.Thread(target=lambda: pushed.append(mirror(here, target).push()))
+
+    def other() -> None:
+        go_on(here, "t0", 3)
+        kernel.start()
+        kernel.join(0.5)  # it ends only if nothing holds it up
+        waits.append(kernel.is_alive())
+
+    go_on(here, "t0", 2)
+    with ExitStack() as stack:
+        stack.callback(kernel.join)
+        mirror(here, Meanwhile(target, "index.json", other, "put")).push()
+    assert ([moved.files for moved in pushed], waits) == ([1], [True])
+    assert at(target, here.parent / "new")["t0"] == [1, 2, 3]
+
+
+def test_a_push_that_waits_for_another_kernel_can_be_ended(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert nbckpt.run(count, {"n": 1}, name="e", executor="inline").wait(SECONDS)
+    pushing, cancel = mirror(here, MemoryStore()), Cancel()
+
+    def lock(file: Path, **options: Any) -> Any:
+        cancel.cancel()
+        return file_lock(file, **options)
+
+    monkeypatch.setattr("nbckpt.sync.exclusive.file_lock", lock)
+    with file_lock(pushing._lock):
+        with pytest.raises(CancelledError):
+            pushing.push(TransferOptions(cancel=cancel))
+        with (
+            pytest.raises(TimedOutError, match="another transfer there did not end"),
+            alone(pushing._lock, AT_ONCE),
+        ):
+            pass
+    assert list(pushing.target.keys("experiments/")) == []
+    assert pushing.push().experiments["e"].files > 0
+
+
+@pytest.mark.parametrize("why", ["read-only", "no locks", "a lock that stays"])
+def test_a_push_works_where_no_file_can_be_locked(
+    here: Path, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    assert nbckpt.run(count, {"n": 1}, name="e", executor="inline").wait(SECONDS)
+
+    def lock(file: Path, **options: Any) -> Any:
+        if why == "a lock that stays":
+            return file_lock(file, **options)
+        raise OSError(errno.EROFS, why) if why == "read-only" else NotImplementedError(why)
+
+    monkeypatch.setattr("nbckpt.sync.exclusive.file_lock", lock)
+    monkeypatch.setattr("nbckpt.sync.exclusive._PATIENCE_S", 0.01)
+    pushing = mirror(here, MemoryStore())
+    with file_lock(pushing._lock):
+        assert pushing.push().experiments["e"].files > 0
 
 
 def test_a_push_beside_a_report_takes_no_line_without_its_media(
@@ -813,15 +884,15 @@ def test_a_sync_file_with_a_password_is_ignored_and_not_shown(
 
 
 class Meanwhile(RecordingStore):
-    """A store that runs something else, once, when the first key that ends so is read."""
+    """A store that runs something else, once, just before the first key that ends so is read or put."""
 
-    def __init__(self, store: Store, end: str, work: Callable[[], object]) -> None:
+    def __init__(self, store: Store, end: str, work: Callable[[], object], op: str = "get") -> None:
         super().__init__(store)
-        self._end, self._work = end, work
+        self._end, self._work, self._op = end, work, op
 
     @contextmanager
     def _around(self, call: Call) -> Iterator[None]:
-        if call.op == "get" and call.key.endswith(self._end) and self._end:
+        if call.op == self._op and call.key.endswith(self._end) and self._end:
             self._end = ""
             self._work()
         with super()._around(call):

@@ -7,9 +7,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -26,6 +27,7 @@ from nbckpt.store import PrefixStore, Store, open_store
 from nbckpt.store.files import explained
 from nbckpt.store.locks import Timeout
 from nbckpt.store.scan import OUTSIDE, can_be_named, link_outside
+from nbckpt.sync.exclusive import alone
 from nbckpt.sync.progress import Progress
 from nbckpt.sync.stores import mirror
 from nbckpt.sync.transfer import Moved, TransferOptions
@@ -109,9 +111,17 @@ class Mirror:
         set_aside_all(self.store, (pack_of(key) for key in checkpoints.left_out if key.endswith(".pack")))
         with explained("list", self._experiments):
             names = sorted(file.parent.name for file in self._experiments.glob(f"[!.]*/{spec_file.FILE}"))
-        moved = {name: self._send(name, next(turns)) for name in names}
+        # see docs/decisions/0026
+        with alone(self._lock, next(turns)) if names else nullcontext():
+            moved = {name: self._send(name, next(turns)) for name in names}
         renew_sheets(self.target, self._near)
         return Mirrored(checkpoints, moved)
+
+    @property
+    def _lock(self) -> Path:
+        """The file to lock while the experiments are pushed to this target."""
+        url = self.target.url.encode(errors="surrogatepass")
+        return self._experiments / f".push-{hashlib.blake2b(url, digest_size=8).hexdigest()}.lock"
 
     def _near(self, folder: str) -> Path | None:
         """Return the local folder of an experiment that was pushed."""

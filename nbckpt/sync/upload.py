@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -55,7 +56,10 @@ def upload(
     local = Path(folder)
     if not local.is_dir():
         raise NotFoundError(f"there is no folder {str(folder)!r} to send to {store.url}")
-    return _Upload(local, store, excluding(exclude), options).run(delete_missing=delete_missing)
+    excluded = excluding(exclude)
+    with suppress(NotFoundError):  # another writer has just deleted what this one had put aside
+        return _Upload(local, store, excluded, options).run(delete_missing=delete_missing)
+    return _Upload(local, store, excluded, options).run(delete_missing=delete_missing)
 
 
 class _ChangedError(Exception):

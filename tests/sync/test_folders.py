@@ -30,6 +30,7 @@ from nbckpt.sync.target import delete
 from nbckpt.sync.transfer import TransferOptions
 from nbckpt.sync.upload import upload
 from nbckpt.testing import FaultyStore, RecordingStore
+from nbckpt.testing.faults import Call
 
 ONCE = TransferOptions(attempts=1)
 TREE = {
@@ -450,6 +451,24 @@ def before_and_after(tmp_path: Path) -> tuple[MemoryStore, Path, dict[str, bytes
         (folder / path).unlink()
     write(folder, {"a": b"one", "e/f": b"5", "new": b"6"})
     return store, folder, before, read(folder)
+
+
+def test_two_uploads_at_the_same_moment_leave_a_whole_target(tmp_path: Path) -> None:
+    """Each deletes what the other one has put aside."""
+    store, folder = MemoryStore(), write(tmp_path / "folder", {"a": b"1", "b": b"1"})
+    upload(folder, store)
+    write(folder, {"a": b"22"})
+    others = [{"a": b"333", "b": b"22"}]
+
+    def beside(call: Call) -> bool:
+        if call.op == "put" and call.key == KEY and others:
+            write(folder, others.pop())
+            upload(folder, store)
+        return False
+
+    upload(folder, FaultyStore(store, when=beside))
+    download(store, tmp_path / "there")
+    assert read(tmp_path / "there") == {"a": b"333", "b": b"22"}
 
 
 def fails(reason: str, transfer: Callable[..., object], *places: object) -> bool:
