@@ -120,6 +120,16 @@ def test_older_versions_are_removed_together(store: str, capsys: pytest.CaptureF
         assert why in capsys.readouterr().err
 
 
+def test_a_version_without_checkpoint_is_no_newest_version(store: str) -> None:
+    """A save or a pull that died leaves the key of a name without its checkpoint."""
+    with Tracker(store) as tracker:
+        tracker.store.put(f"refs/one/00000003-{'f' * 64}", b"")
+    assert main(["rm", "one", "--older", "--store", store]) == 0
+    with Tracker(store) as tracker:
+        assert {str(ref) for ref, _ in tracker.history.named(tracker.history.refs())} == {"one@2"}
+    assert main(["rm", "one", "--older", "--store", store]) == 1
+
+
 def test_showing_a_damaged_checkpoint_has_exit_status_one(store: str) -> None:
     (first, _) = sorted(Path(store, "checkpoints").iterdir())
     first.write_bytes(b"{}")

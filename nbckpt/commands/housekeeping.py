@@ -52,8 +52,8 @@ def tag(session: Session, ref: Step, name: Name) -> Tagged | TrialAnnotated:
             return annotate(session, ref, add=(name,))
         folder, tree = tree_of_trial(session, ref)
         made = Checkpoint.from_directory(folder)
-        made.to_store(session.tracker.store, check_name(name), message=tree.manifest.message)
-        return Tagged(session.tracker.history.refs(name)[-1])
+        target = made.to_store(session.tracker.store, check_name(name), message=tree.manifest.message)
+        return Tagged([ref for ref in session.tracker.history.refs(name) if ref.id == target][-1])
     return Tagged(session.tracker.tag(ref, name))
 
 
@@ -108,7 +108,8 @@ def rm(session: Session, ref: Item, *more: Item, older: bool = False, dry_run: D
     refs = list(dict.fromkeys([ref, *more]))
     named = tracker.history.refs()
     if older:
-        refs = [version for name in refs for version in _older(library, named, name)]
+        there = [version for version, _ in tracker.history.named(named)]
+        refs = [version for name in refs for version in _older(library, there, name)]
     others = [ref for ref in refs if not is_ref(session, ref)]
     names = library.names()
     others = [ref for ref in dict.fromkeys(others) if ref in names or ("@" in ref and is_trial(ref))]
@@ -140,7 +141,8 @@ def _refuse_trials(session: Session, refs: Sequence[str]) -> None:
 def _older(library: Catalog, refs: Sequence[Ref], name: str) -> list[str]:
     """Return the versions of a name before the newest, without checkpoints that have a second name.
 
-    For the name of an experiment or a trial, return the checkpoints of each trial before the newest.
+    Only *refs* count. For the name of an experiment or a trial, return the checkpoints of each trial before
+    the newest.
 
     Raises:
         UsageError: There are none.

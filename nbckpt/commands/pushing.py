@@ -97,7 +97,8 @@ def push(session: Session, url: Url = "") -> Transferred:
 def pull(session: Session, url: Url = "") -> Transferred:
     """Pull new checkpoints and trials from another location."""
     made, history = _mirror(session, url), session.tracker.history
-    entries, refs = {entry.id for entry in history.entries()}, history.refs()
+    refs = [ref for ref, _ in history.named(history.refs())]
+    entries = {entry.id for entry in history.entries()}
     pulled = transferred(session, made.pull, "pulled", made.target.url)
     foreign = _foreign(history, [entry for entry in history.entries() if entry.id not in entries])
     return replace(pulled, notes=(*foreign, *_renumbered(refs, history.refs())))

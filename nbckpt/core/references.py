@@ -129,6 +129,18 @@ class References:
         """
         return [ref for ref in self.all_refs(name) if not ref.key.startswith("trash/")]
 
+    def named(self, refs: Iterable[Ref]) -> list[tuple[Ref, Entry]]:
+        """Return the refs whose checkpoint is there, each with its checkpoint.
+
+        The others belong to a save or a pull that still runs or that died, or to a removal.
+        """
+        refs, saved = [*refs], {entry.id: entry for entry in self.entries()}
+        kept = saved
+        if any(ref.name.startswith(CELL) for ref in refs):
+            kept = saved | {entry.id: entry for entry in self.entries("cells")}
+        targets = ((kept if ref.name.startswith(CELL) else saved).get(ref.id) for ref in refs)
+        return [(ref, entry) for ref, entry in zip(refs, targets, strict=True) if entry]
+
     def all_refs(self, name: str = "") -> list[Ref]:
         """Return all versions, including removed ones. A version keeps its number if another is removed."""
         below = f"refs/{encode_name(name)}/" if name else "refs/"

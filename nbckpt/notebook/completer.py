@@ -18,6 +18,7 @@ from nbckpt.commands import TABLE, Command, Option, Session
 from nbckpt.errors import NbckptError
 
 if TYPE_CHECKING:
+    from nbckpt.core.references import Entry, Ref
     from nbckpt.tracker import Tracker
     from nbckpt.trials import Catalog
 
@@ -94,7 +95,7 @@ def _values(option: Option, session: Session, fragment: str) -> Iterable[str]:
         case "command":
             return sorted(TABLE)
         case "name":
-            return _names(session.tracker)
+            return _names(_named(session.tracker))
         case "text" | "file":
             return ()
     kinds = option.kind.split(" or ")
@@ -121,8 +122,8 @@ def _in_experiments(library: Catalog, kind: str, fragment: str) -> Iterable[str]
                 yield from (f"{name}@{record.step}" for record in reversed(trial.checkpoints.records()))
 
 
-def _names(tracker: Tracker, fragment: str = "") -> list[str]:
-    """Return the names of checkpoints, newest first; an empty list if the store cannot be read.
+def _named(tracker: Tracker, fragment: str = "") -> list[tuple[Ref, Entry]]:
+    """Return the versions of names with their checkpoints; an empty list if the store cannot be read.
 
     Kept results of cells are among them only if the fragment has a letter of their prefix.
     """
@@ -131,12 +132,16 @@ def _names(tracker: Tracker, fragment: str = "") -> list[str]:
     hidden = (" ",) if fragment and CELL.startswith(fragment[: len(CELL)]) else (" ", CELL)
     try:
         refs = [ref for ref in tracker.history.refs() if not any(part in ref.name for part in hidden)]
-        moments = {entry.id: entry.moment for entry in tracker.history.entries()}
+        return tracker.history.named(refs)
     except NbckptError:
         return []
+
+
+def _names(named: Iterable[tuple[Ref, Entry]]) -> list[str]:
+    """Return the names of checkpoints, newest first."""
     newest: dict[str, str] = {}
-    for ref in refs:
-        newest[ref.name] = max(newest.get(ref.name, ""), moments.get(ref.id, ""))
+    for ref, entry in named:
+        newest[ref.name] = max(newest.get(ref.name, ""), entry.moment)
     return sorted(newest, key=lambda name: newest[name], reverse=True)
 
 
@@ -144,14 +149,13 @@ def _refs(tracker: Tracker, fragment: str) -> Iterable[str]:
     """Yield names and `latest`. After the first letter also yield versions, newest first, and ids."""
     from nbckpt.core.references import SHORT
 
-    names = _names(tracker, fragment)
-    yield from names
+    named = _named(tracker, fragment)
+    yield from _names(named)
     yield "latest"
     if not fragment:
         return
+    yield from (str(ref) for ref, _ in reversed(named))
     try:
-        refs = [ref for ref in tracker.history.refs() if ref.name in names]
-        yield from (str(ref) for ref in reversed(refs))
         yield from (entry.id[:SHORT] for entry in tracker.history.entries())
     except NbckptError:
         return

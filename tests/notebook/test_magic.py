@@ -237,6 +237,13 @@ def test_completion_offers_own_names_first_and_ids_by_prefix(notebook: Notebook)
     assert completions(notebook, f"%ckpt restore {entry[:3]}") == [entry[:8]]
 
 
+def test_completion_leaves_out_names_without_checkpoint(notebook: Notebook) -> None:
+    notebook.run("x = 1\nr = %ckpt save zebra")
+    for key in ("zebra/00000002", "zeal/00000001"):
+        nbckpt.Tracker().store.put(f"refs/{key}-{'f' * 64}", b"")  # a save that died
+    assert completions(notebook, "%ckpt restore ze") == ["zebra", "zebra@1"]
+
+
 def test_the_extension_can_be_loaded_again_and_unloaded(notebook: Notebook) -> None:
     notebook.run("%load_ext nbckpt")
     notebook.run("%reload_ext nbckpt")

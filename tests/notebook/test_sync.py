@@ -60,6 +60,17 @@ def test_a_pull_says_which_versions_have_other_numbers_now(notebook: Notebook, t
         assert (notebook.names["x"], notebook.names["where"]) == (values[name], "")
 
 
+def test_a_pull_names_no_version_that_was_not_there(notebook: Notebook, tmp_path: Path) -> None:
+    for name in "ab":
+        notebook.run(f"x = {name!r}\n%ckpt --store {tmp_path / name} save n")
+    refs = [(*nbckpt.Tracker(tmp_path / name).history.refs(), name) for name in "ab"]
+    (_, here), (later, there) = sorted(refs, key=lambda pair: pair[0].id)
+    nbckpt.Tracker(tmp_path / here).store.put(later.key, b"")  # a pull that died before the checkpoint
+    pulled = notebook.run(f"%ckpt --store {tmp_path / here} pull {tmp_path / there}")
+    assert "Pulled" in str(pulled)
+    assert "same version" not in str(pulled)
+
+
 def refs_here() -> dict[str, str]:
     """Return the name and version of each key of a name."""
     return {ref.key: str(ref) for ref in nbckpt.Tracker().history.refs()}
