@@ -134,8 +134,9 @@ class References:
 
         The others belong to a save or a pull that still runs or that died, or to a removal.
         """
-        refs, saved = [*refs], {entry.id: entry for entry in self.entries()}
-        kept = saved
+        if not (refs := [*refs]):
+            return []
+        kept = saved = {entry.id: entry for entry in self.entries()}
         if any(ref.name.startswith(CELL) for ref in refs):
             kept = saved | {entry.id: entry for entry in self.entries("cells")}
         targets = ((kept if ref.name.startswith(CELL) else saved).get(ref.id) for ref in refs)

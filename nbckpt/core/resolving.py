@@ -85,15 +85,13 @@ def _candidates(references: References, base: str) -> list[Entry]:
     """Return the checkpoints that *base* can refer to, best match first."""
     if base == "latest":
         return references.living(_LATEST)
-    kind: Kind = "cells" if base.startswith(CELL) else "checkpoints"
-    by_id = {entry.id: entry for entry in references.entries(kind)}
     name, version = _split(base)
-    refs = [] if name_trouble(name) else [ref for ref in references.refs(name) if ref.id in by_id]
+    named = [] if name_trouble(name) else references.named(references.refs(name))
     if version:
-        refs = [ref for ref in refs if ref.version <= int(version)]
-        refs = refs if refs and refs[-1].version == int(version) else []
-    if refs:
-        return [by_id[ref.id] for ref in reversed(refs)]
+        named = [(ref, entry) for ref, entry in named if ref.version <= int(version)]
+        named = named if named and named[-1][0].version == int(version) else []
+    if named:
+        return [entry for _, entry in reversed(named)]
     if not _PREFIX.fullmatch(base):
         return []
     entries = references.living()
@@ -106,14 +104,13 @@ def _candidates(references: References, base: str) -> list[Entry]:
 
 
 def _unknown(references: References, base: str, entries: Sequence[Entry]) -> NotFoundError:
-    if not name_trouble(base) and references.refs(kept := CELL + base):
+    if not name_trouble(base) and references.named(references.refs(kept := CELL + base)):
         return NotFoundError(f"no checkpoint matches {base!r}. Did you mean {kept!r}?")
     if not entries:
         place = references.store.url
         return NotFoundError(
             f"no checkpoint {base!r}: {place} has none. Make one in a notebook with `%ckpt save`"
         )
-    ids = {entry.id for entry in entries}
-    names = sorted({ref.name for ref in references.refs() if ref.id in ids})
+    names = sorted({ref.name for ref, _ in references.named(references.refs())})
     hint = suggestion(base, [*names, "latest"])
     return NotFoundError(f"no checkpoint matches {base!r}. {hint}See `%ckpt ls`")

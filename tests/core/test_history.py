@@ -292,6 +292,15 @@ def test_a_name_of_a_missing_checkpoint_is_ignored(history: History, store: Memo
         history.resolve("a@2")
 
 
+def test_an_imported_cell_is_found_under_its_name(history: History) -> None:
+    kept = history.publish(Manifest(created_at=now()), "cell:prep", kind="cells")[0].id
+    imported = saved(history, "cell:prep", "imported")
+    refs = "cell:prep", "cell:prep~0", "cell:prep@2~1", "cell:prep@1"
+    assert [history.resolve(ref).id for ref in refs] == [imported, imported, kept, kept]
+    with pytest.raises(NotFoundError, match="Did you mean 'cell:prep'"):
+        history.resolve("cell:perp")
+
+
 def test_a_removed_checkpoint_can_be_brought_back_with_its_names(history: History) -> None:
     made = saved(history, "a")
     history.add_ref("b", history.resolve(made))
