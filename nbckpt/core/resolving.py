@@ -46,13 +46,11 @@ def fallbacks(references: References, ref: str) -> Iterator[tuple[str, Entry]]:
 
     These are the versions of the same name; all checkpoints for `latest` and for an id.
     """
-    base, entries = ref.partition("~")[0], references.living(_LATEST)
-    name, _ = _split(base)
+    name, _ = _split(ref.partition("~")[0])
     refs = [] if name == "latest" or name_trouble(name) else references.refs(name)
-    by_id = {entry.id: entry for entry in entries}
-    yield from ((str(ref), by_id[ref.id]) for ref in reversed(refs) if ref.id in by_id)
+    yield from ((str(ref), entry) for ref, entry in reversed(references.named(refs)))
     if not refs and (name == "latest" or _PREFIX.fullmatch(name)):
-        yield from ((entry.id, entry) for entry in entries)
+        yield from ((entry.id, entry) for entry in references.living(_LATEST))
 
 
 def _split(base: str) -> tuple[str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,17 @@ def test_a_checkpoint_with_a_damaged_value_is_not_whole(tmp_path: Path) -> None:
     restored = tracker.restore("raw", namespace, fallback_to_latest=True)
     assert (namespace["x"], restored.failed) == (before, ())
     assert "Restored raw@1" in restored.note
+
+
+def test_a_kept_cell_falls_back_to_an_older_result(tmp_path: Path) -> None:
+    tracker, namespace = tracked(tmp_path), dict[str, Any]()
+    for version in (1, 2):
+        result = replace(tracker.manifest(f"raw@{version}"), message="of a cell")
+        tracker.history.publish(result, "cell:prep", kind="cells")
+    spoil(tmp_path, "cell:prep@2")
+    restored = tracker.restore("cell:prep", namespace, fallback_to_latest=True)
+    assert namespace["x"][0] == 1
+    assert "Restored cell:prep@1, the newest whole one, instead of cell:prep." in restored.note
 
 
 def test_latest_and_an_id_fall_back_to_any_checkpoint(tmp_path: Path) -> None:
