@@ -286,6 +286,19 @@ def test_an_import_that_fails_can_be_tried_again(file: Path) -> None:
     assert Tracker(store).verify().damages == []
 
 
+@pytest.mark.parametrize("kind", ["memory", "local"])
+def test_an_import_replaces_a_pack_that_is_cut_short(file: Path, tmp_path: Path, kind: str) -> None:
+    exported(file, LARGE)
+    store = MemoryStore() if kind == "memory" else LocalStore(tmp_path / "s")
+    Tracker(store).import_file(file)
+    Tracker(store).remove(["n"])
+    (key,) = store.keys("packs/")
+    store.put(key, store.get(key)[:-5000])
+    Tracker(store).import_file(file)
+    assert Tracker(store).restore("n", {}).failed == ()
+    assert Tracker(store).verify().damages == []
+
+
 def test_an_import_while_its_pack_is_collected_is_refused(file: Path) -> None:
     exported(file, LARGE)
     store = MemoryStore()
