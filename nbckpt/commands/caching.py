@@ -15,8 +15,7 @@ from nbckpt.cells.key import cell_key
 from nbckpt.commands.options import File, Name, Word
 from nbckpt.commands.table import Session
 from nbckpt.core.manifest import Manifest
-from nbckpt.core.names import check_name
-from nbckpt.core.references import CELL
+from nbckpt.core.names import CELL, check_name
 from nbckpt.core.selection import Selection
 from nbckpt.errors import CodecError, CorruptError, NbckptError, StoreError, UsageError
 from nbckpt.provenance.inputs import described

@@ -17,6 +17,7 @@ from nbckpt.core.gc import Collected
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.names import check_name
 from nbckpt.core.references import SHORT, Ref
+from nbckpt.core.trash import names_of
 from nbckpt.core.tree import Tree
 from nbckpt.errors import NbckptError, UsageError
 from nbckpt.render import Column, Hint, Page, Result, Table, count, listed, short, size
@@ -116,14 +117,14 @@ def rm(session: Session, ref: Item, *more: Item, older: bool = False, dry_run: D
     refs = [ref for ref in refs if ref not in others]
     _refuse_trials(session, refs)
     entries = [tracker.find(ref) for ref in refs]
-    names_of = {entry: ", ".join(str(ref) for ref in named if ref.id == entry.id) for entry in entries}
-    labels = tuple(names_of[entry] or entry.id[:SHORT] for entry in entries)
+    history = tracker.history
+    labels = [", ".join(map(str, names_of(history, entry, named))) or entry.id[:SHORT] for entry in entries]
     freed = tracker.only_in(entries) if entries else 0
     # Check everything first: an item that cannot be removed must fail before any removal.
     sizes = [(f"the experiment {name}" if name in names else name, library.size_of(name)) for name in others]
     if not dry_run:
         tracker.remove(refs, partial(library.remove, *others) if others else None)
-    return Removed(labels, freed, dry_run, tuple(sizes))
+    return Removed(tuple(labels), freed, dry_run, tuple(sizes))
 
 
 def _refuse_trials(session: Session, refs: Sequence[str]) -> None:

@@ -19,6 +19,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Self
 
 from nbckpt.core.manifest import now
+from nbckpt.core.names import CELL, encode_name
 from nbckpt.errors import NotFoundError
 from nbckpt.store import Store
 
@@ -27,6 +28,7 @@ ADDED, AGAIN, REMOVED = f"{FOLDER}added/", f"{FOLDER}again/", f"{FOLDER}removed/
 GRACE = timedelta(hours=1)
 """How long a note may wait for its key. By then the save has ended or died."""
 
+_OF_CELL = f"refs/{encode_name(CELL)}"
 _STEM = r"((?:checkpoints|points|cells)/[0-9TZ]+-([0-9a-f]{64}))"
 _ADDED = re.compile(rf"{ADDED}{_STEM}/(?:-|([0-9]{{8}})-([^/]+))")
 _SIGNED = re.compile(rf"{ADDED}(signatures/[0-9a-f]{{64}}/[^/]+)")
@@ -88,20 +90,22 @@ class Changes:
     Attributes:
         added: The keys of manifests, refs and signatures that were put, each with its notes.
         removed: The keys of manifests that were removed, each with its note.
-        ids: The ids of the removed checkpoints.
+        saved: The ids of the removed checkpoints, except for results of cells.
+        cells: The ids of the removed results of cells.
         again: The notes of those that were put again, so that only the keys tell which names they have.
     """
 
     added: dict[str, list[str]] = field(default_factory=dict)
     removed: dict[str, str] = field(default_factory=dict)
-    ids: frozenset[str] = frozenset()
+    saved: frozenset[str] = frozenset()
+    cells: frozenset[str] = frozenset()
     again: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, keys: Sequence[str]) -> Self:
         """Return the changes that the notes among *keys* name."""
         added: dict[str, list[str]] = {}
-        removed, ids = {}, set()
+        removed = {}
         for note in keys:
             if match := _ADDED.fullmatch(note):
                 added.setdefault(f"{match[1]}.json", []).append(note)
@@ -111,9 +115,15 @@ class Changes:
                 added[match[1]] = [note]
             elif match := _REMOVED.fullmatch(note):
                 removed[f"{match[1]}.json"] = note
-                ids.add(match[2])
         again = tuple(note for note in keys if note.startswith(AGAIN))
-        return cls(added, removed, frozenset(ids), again)
+        of_cells = {key for key in removed if key.startswith("cells/")}
+        saved = frozenset(map(_id_of, removed.keys() - of_cells))
+        return cls(added, removed, saved, frozenset(map(_id_of, of_cells)), again)
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """The ids of all removed checkpoints."""
+        return self.saved | self.cells
 
     @classmethod
     def in_store(cls, store: Store) -> Self:
@@ -136,9 +146,16 @@ class Changes:
         """
         below = prefix.removeprefix("trash/")
         known = {*keys, *(key for key in self.added if key.startswith(below))}
-        gone = {key for key in known if key.startswith("refs/") and key[-64:] in self.ids}
+        gone = {key for key in known if key.startswith("refs/") and self._has_removed(key)}
         moved = known - gone | {f"trash/{key}" for key in gone}
         return sorted(key for key in moved - self.removed.keys() if key.startswith(prefix))
+
+    def _has_removed(self, ref: str) -> bool:
+        """Tell whether a ref went with its checkpoint; see `trash.names_of`.
+
+        The name of an imported result of a cell stays listed, and leads to no checkpoint.
+        """
+        return ref[-64:] in (self.cells if ref.startswith(_OF_CELL) else self.saved)
 
     def _is_again(self, key: str) -> bool:
         return f"{AGAIN}{key.removesuffix('.json')}" in self.again

@@ -8,6 +8,9 @@ from urllib.parse import quote, unquote
 
 from nbckpt.errors import UsageError
 
+CELL = "cell:"
+"""Begins the names of kept results of cells."""
+
 _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|$)", re.IGNORECASE)
 
 

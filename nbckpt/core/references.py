@@ -19,7 +19,7 @@ from typing import Literal, Self
 
 from nbckpt.core.changes import note_added
 from nbckpt.core.manifest import Manifest
-from nbckpt.core.names import check_name, decode_name, encode_name
+from nbckpt.core.names import CELL, check_name, decode_name, encode_name
 from nbckpt.errors import NotFoundError, UsageError
 from nbckpt.store import Store
 
@@ -29,9 +29,6 @@ SHORT = 8
 Kind = Literal["checkpoints", "points", "cells"]
 KINDS: tuple[Kind, ...] = "checkpoints", "points", "cells"
 """The folders of manifests: saved by the user, made after each cell, and kept results of cells."""
-
-CELL = "cell:"
-"""Begins the names of kept results of cells."""
 
 _FOLDER = rf"(?:{'|'.join(KINDS)})"
 _ENTRY = re.compile(rf"(?:{_FOLDER}|trash(?:/{_FOLDER})?)/([0-9TZ]+)-([0-9a-f]{{64}})\.json")
@@ -90,6 +87,11 @@ class Ref:
     name: str
     key: str
 
+    @property
+    def is_of_cell(self) -> bool:
+        """Whether the name is that of kept results of a cell."""
+        return self.name.startswith(CELL)
+
     def __str__(self) -> str:
         return f"{self.name}@{self.version}"
 
@@ -132,14 +134,15 @@ class References:
     def named(self, refs: Iterable[Ref]) -> list[tuple[Ref, Entry]]:
         """Return the refs whose checkpoint is there, each with its checkpoint.
 
+        The kept result of a cell that also has another name is there twice: each name leads to its own copy.
         The others belong to a save or a pull that still runs or that died, or to a removal.
         """
         if not (refs := [*refs]):
             return []
         kept = saved = {entry.id: entry for entry in self.entries()}
-        if any(ref.name.startswith(CELL) for ref in refs):
+        if any(ref.is_of_cell for ref in refs):
             kept = saved | {entry.id: entry for entry in self.entries("cells")}
-        targets = ((kept if ref.name.startswith(CELL) else saved).get(ref.id) for ref in refs)
+        targets = ((kept if ref.is_of_cell else saved).get(ref.id) for ref in refs)
         return [(ref, entry) for ref, entry in zip(refs, targets, strict=True) if entry]
 
     def all_refs(self, name: str = "") -> list[Ref]:

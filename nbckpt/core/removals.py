@@ -30,6 +30,9 @@ _KEY = re.compile(rf"{FOLDER}([0-9]{{8}}T[0-9]{{12}}Z-[0-9a-f]{{8}})")
 class Removal:
     """The checkpoints that one `rm` removed and that are still in the trash.
 
+    The note does not tell two copies of one checkpoint apart. If both are in the trash, both belong to the
+    last removal; see `trash.names_of`.
+
     Attributes:
         stamp: The time of the removal and the note's CRC-32. Stamps sort by time.
         checkpoints: The checkpoints, each with its names.
@@ -41,7 +44,7 @@ class Removal:
     is_whole: bool = True
 
     def __str__(self) -> str:
-        ids = listed([entry.id[:SHORT] for entry, _ in self.checkpoints])
+        ids = listed([*dict.fromkeys(entry.id[:SHORT] for entry, _ in self.checkpoints)])
         return f"removal of {ids}{'' if self.is_whole else ' (its note is damaged and may name only a part)'}"
 
     def bring_back(self, history: History) -> None:
@@ -74,7 +77,7 @@ def last_removal(history: History) -> Removal | None:
         with suppress(NotFoundError):  # another process deleted it meanwhile
             text = history.store.get(key, 0, _MOST)
             is_whole = key.endswith(f"-{zlib.crc32(text):08x}")
-            if checkpoints := tuple(removed[name] for name in _ids(text) if name in removed):
+            if checkpoints := tuple(copy for name in _ids(text) for copy in removed.get(name, ())):
                 return Removal(key.removeprefix(FOLDER), checkpoints, is_whole)
             if not is_whole:
                 raise CorruptError(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from nbckpt.core.names import encode_name, name_trouble
-from nbckpt.core.references import CELL, SHORT, Entry, Kind, References
+from nbckpt.core.names import CELL, encode_name, name_trouble
+from nbckpt.core.references import SHORT, Entry, Kind, References
 from nbckpt.errors import NotFoundError, UsageError
 from nbckpt.suggestion import suggestion
 
@@ -65,7 +65,7 @@ def _newest(references: References, base: str) -> Entry | None:
     if base == "latest":
         return max(filter(None, (_last(references, kind) for kind in _LATEST)), default=None)
     name, version = _split(base)
-    if name_trouble(name):
+    if name_trouble(name) or name.startswith(CELL):
         return None
     if version:
         keys = [ref.key for ref in references.refs(name) if ref.version == int(version)]

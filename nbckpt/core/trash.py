@@ -15,8 +15,8 @@ from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError
 
 
 def remove(history: History, entry: Entry) -> list[Ref]:
-    """Move a checkpoint and its names into the trash. Return the names."""
-    refs = [ref for ref in history.refs() if ref.id == entry.id]
+    """Move a checkpoint and its names into the trash. Return the names; see `names_of`."""
+    refs = names_of(history, entry, history.refs())
     for key in (entry.key, *(ref.key for ref in refs)):
         history.store.copy(key, _trashed(key))
     note_removed(history.store, entry.key)
@@ -29,20 +29,40 @@ def remove(history: History, entry: Entry) -> list[Ref]:
     return refs
 
 
+def names_of(history: History, entry: Entry, refs: Iterable[Ref]) -> list[Ref]:
+    """Return those of *refs* that `remove` moves into the trash together with a checkpoint.
+
+    The kept result of a cell that also has another name is there twice, in `cells/` and in `checkpoints/`.
+    Each copy goes with its own names, and the other one stays.
+    """
+    names = [ref for ref in refs if ref.id == entry.id]
+    if entry.kind == "cells":  # also while its other name is about to be given
+        return [ref for ref in names if ref.is_of_cell]
+    tags = [ref for ref in names if not ref.is_of_cell]
+    # The imported result of a cell has a name of a cell and is in `checkpoints/` only.
+    is_imported = tags != names and not history.store.exists(f"cells/{entry.key.partition('/')[2]}")
+    return names if is_imported else tags
+
+
 def discard(history: History, entry: Entry) -> None:
     """Move a checkpoint without a name into the trash. No undo brings it back, and `gc` deletes it."""
     history.store.copy(entry.key, _trashed(entry.key))
     history.store.delete(entry.key)
 
 
-def contents(history: History) -> dict[str, tuple[Entry, list[Ref]]]:
-    """Return the checkpoints in the trash by id, each as the arguments of `bring_back`."""
-    removed: dict[str, tuple[Entry, list[Ref]]] = {}
+def contents(history: History) -> dict[str, list[tuple[Entry, list[Ref]]]]:
+    """Return the checkpoints in the trash by id, each as the arguments of `bring_back`.
+
+    The kept result of a cell that also had another name can be there twice; see `names_of`.
+    """
+    removed: dict[str, list[tuple[Entry, list[Ref]]]] = {}
     for entry in history.entries("trash"):
-        removed[entry.id] = replace(entry, key=_back_from_trash(entry.key)), []
+        removed.setdefault(entry.id, []).append((replace(entry, key=_back_from_trash(entry.key)), []))
     for ref in history.all_refs() if removed else ():
         if ref.id in removed and ref.key.startswith("trash/"):
-            removed[ref.id][1].append(replace(ref, key=ref.key.removeprefix("trash/")))
+            copies = removed[ref.id]
+            own = [refs for entry, refs in copies if (entry.kind == "cells") == ref.is_of_cell]
+            (own or [copies[0][1]])[0].append(replace(ref, key=ref.key.removeprefix("trash/")))
     return removed
 
 

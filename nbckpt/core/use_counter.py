@@ -9,7 +9,7 @@ from nbckpt.core.history import History
 from nbckpt.core.orphans import FOLDER, Orphans
 from nbckpt.core.packs.format import MOST_BLOBS, pack_key, pack_of
 from nbckpt.core.packs.relocation import find_index, locate, moved_key
-from nbckpt.core.references import Entry
+from nbckpt.core.references import KINDS, Entry
 from nbckpt.core.uses import Places, Uses, add_uses
 from nbckpt.errors import NbckptError, NotFoundError
 
@@ -110,13 +110,13 @@ class UseCounter:
         return named
 
 
-def only_in(history: History, ids: Container[str]) -> int:
-    """Return the stored bytes that only the checkpoints with these ids use."""
+def only_in(history: History, entries: Container[Entry]) -> int:
+    """Return the stored bytes that only these checkpoints use."""
     mine: Uses = {}
     others: Uses = {}
-    for entry in history.living():
+    for entry in (entry for kind in KINDS for entry in history.entries(kind)):  # maybe several with one id
         with suppress(NbckptError):
-            add_uses(mine if entry.id in ids else others, history.read(entry))
+            add_uses(mine if entry in entries else others, history.read(entry))
     freed = 0
     for pack, places in mine.items():
         with suppress(NbckptError):

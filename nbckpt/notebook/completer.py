@@ -127,7 +127,7 @@ def _named(tracker: Tracker, fragment: str = "") -> list[tuple[Ref, Entry]]:
 
     Kept results of cells are among them only if the fragment has a letter of their prefix.
     """
-    from nbckpt.core.references import CELL
+    from nbckpt.core.names import CELL
 
     hidden = (" ",) if fragment and CELL.startswith(fragment[: len(CELL)]) else (" ", CELL)
     try:

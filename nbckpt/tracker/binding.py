@@ -146,7 +146,7 @@ class Binder:
             note(history.store, entries)
         for entry in entries:
             undo.removed.append((entry, remove(history, entry)))
-            ids = [entry.id[:SHORT] for entry, _ in undo.removed]
+            ids = dict.fromkeys(entry.id[:SHORT] for entry, _ in undo.removed)
             undo.action = f"removal of {listed([*ids, *(undo.beside.labels if undo.beside else ())])}"
             self.last = undo
         return undo.removed

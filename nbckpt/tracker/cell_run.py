@@ -20,9 +20,9 @@ from nbckpt.cells.key import CellCode, CellKey, Made, changed_inputs, class_dige
 from nbckpt.core import environment
 from nbckpt.core.manifest import Manifest, now
 from nbckpt.core.manifest_json import canonical
+from nbckpt.core.names import CELL
 from nbckpt.core.packs.content import Content
 from nbckpt.core.packs.writer import Packer
-from nbckpt.core.references import CELL
 from nbckpt.core.selection import Selection
 from nbckpt.core.transfer import save
 from nbckpt.core.values.variables import capture

@@ -13,9 +13,10 @@ from nbckpt.cells.key import CellKey, Made, class_digests, digests_beside
 from nbckpt.core import environment
 from nbckpt.core.history import History
 from nbckpt.core.manifest import Manifest
+from nbckpt.core.names import CELL
 from nbckpt.core.packs.known import Known
 from nbckpt.core.packs.writer import Progress
-from nbckpt.core.references import CELL, Entry
+from nbckpt.core.references import Entry
 from nbckpt.core.schema import check, parse
 from nbckpt.core.trash import remove
 from nbckpt.core.trust import stranger

@@ -355,7 +355,7 @@ class Tracker(Rich):
 
     def only_in(self, entries: Iterable[Entry]) -> int:
         """Return the number of bytes that only *entries* use."""
-        return use_counter.only_in(self.history, {entry.id for entry in entries})
+        return use_counter.only_in(self.history, {*entries})
 
     def collect(self, *, dry_run: bool = False) -> gc.Collected:
         """Delete removed checkpoints and data that no checkpoint uses; see gc.py."""

@@ -263,6 +263,25 @@ def test_what_a_catalogue_names_and_is_gone_is_not_shown() -> None:
 
 
 @pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("removed", ["a", "cell:a"])
+def test_a_catalogue_lists_the_other_name_of_a_removed_cell(removed: str) -> None:
+    store = PagedStore()
+    tracker = Tracker(store)
+    for number in range(5):
+        tracker.save({"x": number}, "x", provenance=False)
+    result = replace(tracker.manifest("x"), message="of a cell")
+    tracker.history.publish(result, "cell:a", kind="cells")
+    tracker.tag("cell:a", "a")
+    renew_catalogue(tracker.history)
+    tracker.remove([removed])
+    (stays,) = {"a", "cell:a"} - {removed}
+    listed = Tracker(store).history.listed()
+    assert {ref.name for ref, _ in listed.named(listed.refs())} == {"x", stays}
+    assert resolve(listed, stays) == resolve(References(store), stays)
+    assert resolved(partial(resolve, listed), removed) is None
+
+
+@pytest.mark.usefixtures("small")
 def test_of_two_writers_at_once_none_is_believed() -> None:
     store = PagedStore()
     for number in range(5):

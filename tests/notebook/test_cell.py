@@ -537,6 +537,52 @@ def test_the_newest_results_of_a_name_are_kept(cells: Notebook, ran: Any, store:
     assert history.entries() == []
 
 
+def test_a_second_name_of_a_kept_cell_outlives_its_results(cells: Notebook, ran: Any, store: Path) -> None:
+    cells.run("k = 0")
+    cells.run(once("x = k"))
+    cells.run("%ckpt tag cell:prep kept")
+    for k in range(1, 7):
+        cells.run(f"k = {k}")
+        cells.run(once("x = k"))
+    cells.run("%ckpt restore kept")
+    assert cells.names["x"] == 0
+    history = Tracker(store).history
+    assert [str(ref) for ref in history.refs() if not ref.is_of_cell] == ["kept@1"]
+    assert len(history.entries("cells")) == 5
+
+
+@pytest.mark.parametrize("order", [("kept", "cell:prep"), ("cell:prep", "kept")])
+def test_each_name_of_a_kept_cell_is_removed_alone(
+    cells: Notebook, ran: Any, store: Path, order: tuple[str, str]
+) -> None:
+    cells.run(once("import numpy as np; x = np.arange(50_000)"))
+    cells.run("%ckpt tag cell:prep kept")
+    for ref, stays in (order, order[::-1]):
+        removed = cells.run(f"%ckpt rm {ref}")
+        assert (removed.labels, removed.freed) == ((f"{ref}@1",), 0)
+        assert cells.run("%ckpt gc").collected.packs == []
+        cells.run(f"%ckpt restore {stays}")
+        in_new_kernel("%ckpt undo")
+        assert {str(ref) for ref in Tracker(store).history.refs()} == {"kept@1", "cell:prep@1"}
+    cells.run(f"%ckpt rm {order[0]}")
+    assert cells.run(f"%ckpt rm {order[1]}").freed > 100_000
+    assert len(cells.run("%ckpt gc").collected.packs) == 1
+    assert list(Tracker(store).store.keys("cells/")) == list(Tracker(store).store.keys("trash/cells/")) == []
+
+
+def test_a_removal_of_both_names_of_a_kept_cell_is_undone(cells: Notebook, ran: Any, store: Path) -> None:
+    cells.run(once("x = 1"))
+    cells.run("%ckpt tag cell:prep kept")
+    cells.run("%ckpt rm kept")
+    cells.run("%ckpt rm cell:prep")
+    in_new_kernel("%ckpt undo")
+    history = Tracker(store).history
+    kinds = {str(ref): entry.kind for ref, entry in history.named(history.refs())}
+    assert kinds == {"kept@1": "checkpoints", "cell:prep@1": "cells"}
+    cells.run(once("x = 1"))
+    assert ran.n == 1
+
+
 def test_somebody_elses_result_is_refused(
     cells: Notebook, ran: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
