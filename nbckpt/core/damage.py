@@ -7,11 +7,24 @@ same pack, a pull, or `repair` restores it. `gc` deletes a pack set aside when n
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Iterator
 from contextlib import suppress
 
-from nbckpt.core.packs.format import LARGEST_PACK, MAGIC, aside_key, check_pack, pack_key
-from nbckpt.core.packs.relocation import find_index
+from nbckpt.core.packs.format import (
+    LARGEST_PACK,
+    MAGIC,
+    Blob,
+    aside_key,
+    build,
+    check_pack,
+    pack_key,
+    pack_of,
+    parse_index,
+    piece_of,
+    read_index,
+    salt,
+)
+from nbckpt.core.packs.relocation import find_index, moved_key, read_table, table
 from nbckpt.errors import CorruptError, FormatError, NbckptError, NotFoundError, StoreError
 from nbckpt.store import Store
 
@@ -27,6 +40,7 @@ def set_aside(store: Store, pack: str) -> bool:
     """
     key = pack_key(pack)
     store.forget(key)
+    store.forget(moved_key(pack))  # a repair may have replaced it
     try:
         data = store.get(key, 0, LARGEST_PACK + 1)
         check_pack(data, pack)
@@ -64,14 +78,53 @@ def set_aside_all(store: Store, packs: Iterable[str]) -> None:
 def repair(store: Store, pack: str, source: Store) -> bool:
     """Restore a pack from another copy of the store. Tell whether that copy has it whole.
 
+    If the copy has compacted the pack, this store gets it compacted, too.
+
     Raises:
         StoreError: A storage failed. Nothing was changed.
     """
     try:
         data = source.get(pack_key(pack), 0, LARGEST_PACK + 1)
         check_pack(data, pack)
-    except (NotFoundError, CorruptError, FormatError):
+    except NotFoundError:
+        return not store.exists(pack_key(pack)) and _repair_compacted(store, pack, source)
+    except (CorruptError, FormatError):
         return False
     store.put(pack_key(pack), data)
     store.delete(aside_key(pack))
     return True
+
+
+def _repair_compacted(store: Store, pack: str, source: Store) -> bool:
+    """Restore the blobs that a copy has of a compacted pack, as a new pack with a new table.
+
+    This store may need blobs that the copy does not need. So those that it still has anywhere come along:
+    only the damaged table knew where they are.
+    """
+    try:
+        head, _ = read_table(source, pack)
+        blobs = parse_index(head, pack)
+        pieces = {blob.digest: piece_of(source, blob) for blob in find_index(source, pack) if blob}
+    except (NotFoundError, CorruptError, FormatError):
+        return False
+    for blob in _blobs_of(store, pack, {blob.digest for blob in blobs} - pieces.keys()):
+        with suppress(NotFoundError, CorruptError):
+            pieces[blob.digest] = pieces.get(blob.digest) or piece_of(store, blob)
+    if not pieces:
+        return False
+    ordered = [pieces[digest] for digest in dict.fromkeys(blob.digest for blob in blobs) if digest in pieces]
+    algorithms = blobs[0].algorithms
+    # One new pack with a salt, as `gc` makes it: a table is lost with any of its packs.
+    new, parts = build([*ordered, salt(algorithms)], algorithms)
+    store.put(pack_key(new), parts)
+    store.put(moved_key(pack), table(head, [new]))
+    store.delete(aside_key(pack))
+    return True
+
+
+def _blobs_of(store: Store, pack: str, digests: Container[bytes]) -> Iterator[Blob]:
+    """Yield the blobs with these digests in any pack of a store, and in this one if it was set aside."""
+    places = [(pack_of(key), False) for key in store.keys("packs/") if key.endswith(".pack")]
+    for name, aside in (*places, (pack, True)):
+        with suppress(NotFoundError, CorruptError, FormatError):
+            yield from (blob for blob in read_index(store, name, aside=aside) if blob.digest in digests)

@@ -24,14 +24,12 @@ from nbckpt.core.history import History
 from nbckpt.core.manifest import now
 from nbckpt.core.orphans import Orphans, is_old
 from nbckpt.core.packs.format import (
-    PAGE,
-    RAW,
     Blob,
-    Piece,
     aside_key,
     build,
     pack_key,
     pack_of,
+    piece_of,
     read_head,
     read_index,
     salt,
@@ -215,7 +213,7 @@ class _Collector:
     def _shrink(self, pack: str, places: Places) -> None:
         """Copy the used blobs into a new pack, record their new place, and delete the old pack."""
         blobs, algorithms = read_index(self.store, pack), self.history.algorithms
-        pieces = [self._piece(blobs[at]) for at in sorted(places.of(len(blobs)))]
+        pieces = [piece_of(self.store, blobs[at]) for at in sorted(places.of(len(blobs)))]
         if not self.dry_run:
             # The salt makes the id new: another collector may have condemned a pack of the same blobs.
             new, parts = build([*pieces, salt(algorithms)], algorithms)
@@ -224,12 +222,6 @@ class _Collector:
             self.store.delete(pack_key(pack))
         self.result.rewritten.append(pack)
         self.result.freed += sum(blob.stored for blob in blobs) - sum(len(piece.data) for piece in pieces)
-
-    def _piece(self, blob: Blob) -> Piece:
-        data = self.store.get(pack_key(blob.pack), blob.offset, blob.offset + blob.stored)
-        blob.decode(data)  # never copy damage into a pack that looks whole
-        aligned = blob.codec == RAW and blob.offset % PAGE == 0
-        return Piece(blob.digest, data, blob.size, blob.codec, aligned=aligned)
 
     def _empty_trash(self, doomed: list[Entry]) -> None:
         if self.dry_run:

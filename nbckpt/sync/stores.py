@@ -21,10 +21,10 @@ from nbckpt.core.changes import Changes, note_added, note_again, note_signed
 from nbckpt.core.history import decode_entry
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.manifest_json import MOST
-from nbckpt.core.names import encode_name
+from nbckpt.core.names import CELL, encode_name
 from nbckpt.core.packs.format import LARGEST_PACK, Blob, check_pack, pack_key, pack_of
 from nbckpt.core.packs.relocation import check_table, find_index, join_tables, locate, moved_key
-from nbckpt.core.references import CELL, Entry, Kind, is_ref
+from nbckpt.core.references import Entry, Kind, is_ref
 from nbckpt.core.uses import Places, Uses, add_uses
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError
 from nbckpt.store import Buffer, Cancel, Store

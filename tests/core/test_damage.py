@@ -139,6 +139,55 @@ def test_repair_fetches_damaged_packs_from_a_copy(tracker: Tracker, damage: Any)
     assert list(tracker.store.keys("damaged/")) == []
 
 
+def compacted(tracker: Tracker, *copies: Store) -> str:
+    """Compact a pack of which `one` and `two` need a part each, after a copy. Return the key of its table."""
+    more = {"c": noise(2), "d": noise(3), "rest": noise(4, 2400 * KB)}
+    tracker.save(more, "all", variables=list(more))
+    for ref, name in (("one", "c"), ("two", "d")):
+        tracker.save({name: more[name]}, ref, variables=[name])
+    for copy in copies:
+        mirror(tracker.store, copy)
+    tracker.remove(["all"])
+    collect(tracker.history, wait=lambda _: None)
+    (table,) = (key for key in tracker.store.keys("packs/") if key.endswith(".moved"))
+    return table
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "delete"])
+def test_repair_restores_the_table_of_a_compacted_pack(tracker: Tracker, damage: str) -> None:
+    copy, store, table = MemoryStore(), tracker.store, compacted(tracker)
+    mirror(store, copy)
+    data = store.get(table)
+    store.put(table, data[:50] + bytes([data[50] ^ 1]) + data[51:] if damage == "flip" else data[:50])
+    if damage == "delete":
+        store.delete(table)
+    assert len(tracker.verify(repair_from=copy).repaired) == 1
+    assert tracker.verify().damages == []
+    assert np.array_equal(restored(tracker, "one")["c"], noise(2))
+    assert tracker.collect(dry_run=True).kept == []
+    copy.put(table, data[:50])
+    store.put(table, data[:50])
+    assert tracker.verify(repair_from=copy).repaired == []
+
+
+def test_repair_of_a_table_keeps_what_only_this_store_has(tracker: Tracker) -> None:
+    """Both stores compacted the same pack, each for checkpoints of its own."""
+    copy = MemoryStore()
+    table = compacted(tracker, copy)
+    Tracker(copy).remove(["all", "two"])
+    collect(Tracker(copy).history, wait=lambda _: None)
+    tracker.store.put(table, b"damaged")
+    recording = RecordingStore(tracker.store)
+    assert len(Tracker(recording).verify(repair_from=copy).repaired) == 1
+    for crashed in (*recording.crashes(), tracker.store):
+        here = Tracker(crashed)
+        here.verify(repair_from=copy)
+        collect(here.history, wait=lambda _: None)
+        assert here.verify().damages == []
+        assert np.array_equal(restored(here, "one")["c"], noise(2))
+        assert np.array_equal(restored(here, "two")["d"], noise(3))
+
+
 def test_a_copy_that_cannot_be_read_hides_no_damage(tracker: Tracker) -> None:
     copy = MemoryStore()
     mirror(tracker.store, copy)
@@ -299,6 +348,17 @@ def test_a_damaged_range_in_a_cache_is_read_again(tmp_path: Path) -> None:
     assert restored(cached, "old") == {}  # the cache has the damaged bytes now
     far.put(key, good)
     assert is_whole(Tracker(CachedStore(far, tmp_path, 1 << 30)), "old")
+
+
+def test_a_damaged_table_in_a_cache_is_read_again(tmp_path: Path) -> None:
+    far = MemoryStore()
+    table = compacted(Tracker(far))
+    good = far.get(table)
+    far.put(table, good[:50])
+    cached = Tracker(CachedStore(far, tmp_path, 1 << 30))
+    assert len(cached.verify().damages) == 1
+    far.put(table, good)
+    assert cached.verify().damages == []
 
 
 def test_a_stale_cache_does_not_set_an_undamaged_pack_aside(tmp_path: Path) -> None:

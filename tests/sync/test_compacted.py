@@ -72,8 +72,11 @@ def test_stores_that_compacted_one_pack_read_all_of_it() -> None:
         assert np.array_equal(values(store, "first")["one"], ONE)
         assert np.array_equal(values(store, "second")["two"], TWO)
         assert not Tracker(store).verify().damages
-        collect(Tracker(store).history, wait=lambda _: None)
-        assert np.array_equal(values(store, "first")["one"], ONE)
+    for store, gone, left in ((source, "second", "first"), (target, "first", "second")):
+        Tracker(store).remove([gone])
+        assert collect(Tracker(store).history, wait=lambda _: None).freed
+        assert values(store, left)
+        assert not Tracker(store).verify().damages
 
 
 @pytest.mark.parametrize("end", [".moved", ".pack"])

@@ -275,6 +275,21 @@ def check_pack(data: Buffer, pack: str) -> None:
         blob.decode(view[blob.offset : blob.offset + blob.stored])
 
 
+def piece_of(store: Store, blob: Blob) -> Piece:
+    """Return a stored blob as a piece for another pack.
+
+    Raises:
+        NotFoundError: Its pack is gone.
+        CorruptError: Its bytes are damaged, and must not come into a pack that looks whole.
+    """
+    data = store.get(blob.key, blob.offset, blob.offset + blob.stored)
+    if len(data) != blob.stored:
+        raise blob.damage()
+    blob.decode(data)
+    aligned = blob.codec == RAW and blob.offset % PAGE == 0
+    return Piece(blob.digest, data, blob.size, blob.codec, aligned=aligned)
+
+
 def total(blobs: Iterable[Blob]) -> int:
     """Return the number of bytes that *blobs* decode to."""
     return sum(blob.size for blob in blobs)

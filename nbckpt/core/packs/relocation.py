@@ -58,6 +58,7 @@ def locate(store: Store, pack: str) -> tuple[list[Blob | None], list[str]]:
     except NotFoundError:
         return list(_read_aside(store, pack)), list(seen)
     here: dict[bytes, Blob] = {}
+    gone: NotFoundError | None = None
     for new in packs:  # the list grows while the tables are followed
         if new in seen:
             continue
@@ -68,9 +69,12 @@ def locate(store: Store, pack: str) -> tuple[list[Blob | None], list[str]]:
             try:
                 packs += _read_table(store, new)[1]
             except NotFoundError:
-                here |= {blob.digest: blob for blob in _read_aside(store, new)}
+                try:
+                    here |= {blob.digest: blob for blob in _read_aside(store, new)}
+                except NotFoundError as error:  # a table may lead to several packs, and `gc` takes each alone
+                    gone = error
     if then and not here:
-        raise CorruptError(f"the tables of the moved pack {pack[:12]} lead to no pack")
+        raise gone or CorruptError(f"the tables of the moved pack {pack[:12]} lead to no pack")
     return [here.get(blob.digest) for blob in then], list(seen)
 
 
@@ -100,22 +104,31 @@ def join_tables(store: Store, other: Store, pack: str) -> None:
         NotFoundError: One of them has no table.
         CorruptError: A table is damaged.
     """
-    (head, packs), (_, others) = (_parsed(one.get(moved_key(pack), 0, _MOST), pack) for one in (store, other))
+    (head, packs), (_, others) = read_table(store, pack), read_table(other, pack)
     parse_index(head, pack)
     if not {*others} <= {*packs}:
         store.put(moved_key(pack), table(head, [*dict.fromkeys((*packs, *others))]))
 
 
-def _read_table(store: Store, pack: str) -> tuple[list[Blob], list[str]]:
+def read_table(store: Store, pack: str) -> tuple[bytes, list[str]]:
+    """Return the head of a compacted pack, not yet checked, and the packs that hold its used blobs now.
+
+    Raises:
+        NotFoundError: There is no table of this pack.
+        CorruptError: The table is damaged.
+    """
     try:
-        head, packs = _parsed(store.get(moved_key(pack), 0, _MOST), pack)
+        return _parsed(store.get(moved_key(pack), 0, _MOST), pack)
     except NotFoundError:
         raise NotFoundError(f"pack {pack[:12]} is missing from {store.url}") from None
+
+
+def _read_table(store: Store, pack: str) -> tuple[list[Blob], list[str]]:
+    head, packs = read_table(store, pack)
     return parse_index(head, pack), packs
 
 
 def _parsed(data: bytes, pack: str) -> tuple[bytes, list[str]]:
-    """Return the head of the old pack, and the packs that have its blobs now."""
     label = f"the table of the moved pack {pack[:12]}"
     document = read(data, _TABLE, label)
     try:
