@@ -16,7 +16,7 @@ from nbckpt.store.local import LocalStore
 from nbckpt.store.masking import check_no_secret, masked, masked_url
 from nbckpt.store.memory import MemoryStore
 from nbckpt.store.prefix import PrefixStore
-from nbckpt.store.remote import RemoteStore, check_protocol
+from nbckpt.store.remote import RemoteStore, check_protocol, trimmed
 
 __all__ = [
     "DAMAGE",
@@ -48,6 +48,7 @@ __all__ = [
     "pieces_of",
     "sync_file",
     "sync_folder",
+    "trimmed",
     "wanted",
     "with_cache",
 ]

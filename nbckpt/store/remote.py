@@ -53,6 +53,12 @@ class _Body:
         return self._read(start, min(start + self._part, self._size))
 
 
+def trimmed(url: str) -> str:
+    """Return *url* without slashes at its end, except those of a URL without a path, such as `memory://`."""
+    bare = url.rstrip("/")
+    return url if bare.endswith(":") else bare  # memory: is the name of a local folder
+
+
 def check_protocol(url: str) -> None:
     """Check that fsspec knows the protocol of *url* and that its package is installed. Sends no request.
 
@@ -90,7 +96,7 @@ class RemoteStore(Store):
     """
 
     def __init__(self, url: str, **options: Any) -> None:
-        self.url = masked_url(url.rstrip("/"))
+        self.url = masked_url(trimmed(url))
         protocol = url.partition("://")[0]
         with _reaching(url):
             self._connections = Connections(url, options)
@@ -159,7 +165,7 @@ class RemoteStore(Store):
 
     def _make_folder(self, folder: str) -> None:
         """Make *folder* and its parents. Other writers may be making them at the same time."""
-        if self._fs.isdir(folder):
+        if self._fs.isdir(folder or "/"):
             return
         self._make_folder(folder.rpartition("/")[0])
         try:
@@ -199,9 +205,10 @@ class RemoteStore(Store):
         folder = prefix.rpartition("/")[0]
         with self._explained("list", folder or "/"):
             self._fs.invalidate_cache()
-            top = self._at(folder) if folder else self._root
+            top = self._at(folder) if folder else self._root or "/"
             files = self._find(top)
-        skip = len(self._root.lstrip("/")) + 1
+        root = self._root.lstrip("/")
+        skip = len(root) + 1 if root else 0  # at the top of a host, keys begin at once
         listed = {path.lstrip("/")[skip:]: info for path, info in files.items()}
         for key in sorted(listed):
             # s3fs lists the folder itself if the first file appears between its two requests.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 
 from nbckpt.errors import UsageError
 from nbckpt.render import Column, Page, Result, Table
-from nbckpt.store import check_no_secret
+from nbckpt.store import check_no_secret, trimmed
 from nbckpt.sync.background import DefaultSyncer
 from nbckpt.sync.syncer import PERIOD_S, TIMEOUT_S, Syncer, checked_period, checked_timeout, seconds
 
@@ -105,4 +105,4 @@ def get_node_to_storage_syncer(config: SyncConfig) -> Syncer | None:
 
 def url_of(config: SyncConfig, name: str) -> str:
     """Return the URL of the folder *name* below `upload_dir`."""
-    return f"{(config.upload_dir or '').rstrip('/')}/{name}"
+    return f"{trimmed(config.upload_dir or '')}/{name}"

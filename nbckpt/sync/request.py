@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nbckpt.errors import NbckptError, StoreError
-from nbckpt.store import CancelledError, masked_url
+from nbckpt.store import CancelledError, masked_url, trimmed
 from nbckpt.sync.exclude import excluding
 
 
@@ -35,7 +35,7 @@ class Request(NamedTuple):
             UsageError: *exclude* is a single string.
         """
         excluding(exclude)
-        return cls(action, os.fspath(local), os.fspath(remote).rstrip("/"), tuple(exclude or ()))
+        return cls(action, os.fspath(local), trimmed(os.fspath(remote)), tuple(exclude or ()))
 
     @property
     def target(self) -> str:

@@ -9,6 +9,7 @@ from unittest.mock import patch
 
 import fsspec
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
 from nbckpt.errors import NotFoundError, StoreError, UsageError
 from nbckpt.store import STAGING, LocalStore, RemoteStore, Store, local_folder, open_store
@@ -29,6 +30,22 @@ class TestMemoryUrl(StoreTests):
 
     def put_behind(self, store: Store, key: str, data: bytes) -> None:
         fsspec.filesystem("memory").pipe_file(f"{store.url}/{key}", data)
+
+
+class TestMemoryUrlWithoutFolder(StoreTests):
+    """All keys are at the top of the file system."""
+
+    @pytest.fixture
+    def store(self, monkeypatch: pytest.MonkeyPatch) -> Store:
+        monkeypatch.setattr(MemoryFileSystem, "store", {})
+        monkeypatch.setattr(MemoryFileSystem, "pseudo_dirs", [""])
+        return open_store("memory://")
+
+    def get_behind(self, store: Store, key: str) -> bytes:
+        return bytes(fsspec.filesystem("memory").cat_file(f"/{key}"))
+
+    def put_behind(self, store: Store, key: str, data: bytes) -> None:
+        fsspec.filesystem("memory").pipe_file(f"/{key}", data)
 
 
 class TestUrlWithoutWholePuts(StoreTests):
@@ -126,6 +143,25 @@ def test_fsspec_is_only_imported_for_a_url() -> None:
     use = "import sys, nbckpt.store as s; s.open_store('x').exists('a')"
     code = f"{use}; sys.exit('fsspec' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("url", ["memory://", "memory:///"])
+def test_a_url_without_a_folder_keeps_its_slashes(url: str) -> None:
+    assert open_store(url).url == url
+
+
+def test_the_top_of_the_file_system_can_be_a_store(tmp_path: Path) -> None:
+    store = RemoteStore("local:///")
+    (tmp_path / "b").touch()
+    key = str(tmp_path / "b").removeprefix("/")
+    assert store.exists(key)
+    assert list(store.keys(key[:-1])) == [key]
+    with patch.object(type(store._fs), "find", return_value={"/a": {"size": 1}}) as find:
+        assert list(store.keys()) == ["a"]
+    assert find.call_args.args == ("/",)  # the path "" is the working folder
+    with patch.object(type(store._fs), "mkdir") as mkdir:
+        store._make_folder("/none")
+    mkdir.assert_called_once_with("/none", create_parents=False)
 
 
 def test_staged_files_are_not_keys(tmp_path: Path) -> None:

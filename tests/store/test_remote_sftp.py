@@ -114,3 +114,13 @@ def test_a_host_with_another_key_is_refused(
 def test_a_chain_over_ssh_is_refused(sftp_folder: str) -> None:
     with pytest.raises(UsageError, match="Give the URL of the host alone"):
         open_store(f"simplecache::{sftp_folder}")
+
+
+@pytest.mark.parametrize("end", ["", "/"])
+def test_the_top_of_a_host_can_be_a_store(sftp_folder: str, end: str) -> None:
+    below = open_store(sftp_folder)
+    below.put("a", b"x")
+    host, _, path = below.url.removeprefix("sftp://").partition("/")
+    store = open_store(f"sftp://{host}{end}")
+    assert list(store.keys(f"{path}/")) == [f"{path}/a"]
+    assert store.get(f"{path}/a") == b"x"

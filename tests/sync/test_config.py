@@ -14,6 +14,8 @@ import pytest
 import nbckpt
 from nbckpt.errors import UsageError
 from nbckpt.sync import DefaultSyncer, SyncConfig, Syncer, get_node_to_storage_syncer
+from nbckpt.sync.config import url_of
+from nbckpt.sync.request import Request
 
 HOSTILE = "s3://<img src=x onerror=alert(1)>"
 
@@ -59,6 +61,12 @@ def test_an_unknown_protocol_and_a_plain_path_are_refused(url: str) -> None:
     config = SyncConfig(url)
     with pytest.raises(ValueError, match=re.escape(url)):
         config.validate_upload_dir()
+
+
+@pytest.mark.parametrize("url", ["memory://", "file:///"])
+def test_no_url_becomes_a_path_of_a_local_folder(url: str) -> None:
+    assert url_of(SyncConfig(url), "net").startswith(url)
+    assert Request.of("delete", "", url).remote == url
 
 
 def test_a_plain_path_is_answered_with_its_url() -> None:

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError
+from nbckpt.store import trimmed
 from nbckpt.store.files import explained, only_files
 from nbckpt.sync import SyncConfig, Syncer
 from nbckpt.sync.adapter import background
@@ -56,7 +57,7 @@ class SyncedFolder(RemoteFolder):
         attempts: int = ATTEMPTS,
         backoff_s: float = BACKOFF_S,
     ) -> None:
-        super().__init__(folder, url.rstrip("/"))
+        super().__init__(folder, trimmed(url))
         self._config = SyncConfig(self.url, syncer, sync_timeout=timeout)
         self._config.validate_upload_dir()
         self._attempts = attempts

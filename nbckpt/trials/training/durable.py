@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from nbckpt.errors import CorruptError, NotFoundError, UsageError
-from nbckpt.store import Store, check_key, local_folder, open_store
+from nbckpt.store import Store, check_key, local_folder, open_store, trimmed
 from nbckpt.sync import SyncConfig, Syncer
 from nbckpt.sync.transfer import ATTEMPTS, BACKOFF_S
 from nbckpt.trials.checkpoints.durable import TIMEOUT_S, DurableFolder
@@ -214,7 +214,7 @@ def durable(
         SyncConfig(base_url, syncer).validate_upload_dir()
     options = {"timeout": timeout, "attempts": attempts, "syncer": syncer}
     names = {
-        "_url": base_url.rstrip("/"),
+        "_url": trimmed(base_url),
         "_options": options,
         "__module__": __name__,
         "__doc__": base.__doc__,
