@@ -17,6 +17,7 @@ _DENIED = {
 }
 _ABSENT = {"FileNotFoundError", "ResourceNotFoundError"}
 _AWAY = {
+    "ClientConnectorError",
     "ConnectionRefusedError",
     "ConnectTimeoutError",
     "EndpointConnectionError",
@@ -31,7 +32,8 @@ def explained(error: Exception, action: str) -> StoreError:
     names = {kind.__name__ for kind in type(error).__mro__}
     said = masked((str(error).splitlines() or [""])[0])
     cause = f"{type(error).__name__}: {said}"
-    if names & _DENIED or getattr(error, "status_code", None) in {401, 403} or "No authentication" in said:
+    status = getattr(error, "status_code", None) or getattr(error, "status", None)
+    if names & _DENIED or status in {401, 403} or "No authentication" in said:
         return RefusedError(
             f"{action}: access is denied ({cause}). Check the credentials and what they allow"
         )

@@ -23,6 +23,7 @@ _LARGE, _PART = 128 << 20, 16 << 20
 _AT_ONCE = 64 << 20
 """The most bytes of one object that are in memory and in transfer."""
 _MOST_PARTS = 10_000
+_ABSENT = {404, 410}  # of HTTP
 _NO_FILE = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
 _EXTRAS = {
     "s3": "s3",
@@ -101,6 +102,7 @@ class RemoteStore(Store):
         with _reaching(url):
             self._connections = Connections(url, options)
         self._root = self._connections.root
+        self._is_http = protocol in {"http", "https"}
         self._whole_puts = protocol in _WHOLE_PUTS
         self._in_pieces = protocol in {"s3", "s3a"} and s3_call(self._fs) is not None
         self._copies = protocol in _COPIES
@@ -114,7 +116,7 @@ class RemoteStore(Store):
         """See `Store.get`."""
         with self._explained("read", key):
             if stop is not None and stop <= start:  # no backend has a request for zero bytes
-                self._fs.info(self._at(key))
+                self._info(self._at(key))
                 return b""
             try:
                 return _read(self._fs, self._at(key), start, stop)
@@ -122,7 +124,7 @@ class RemoteStore(Store):
                 raise
             except Exception:
                 # Some backends refuse a range that begins after the end, and some report a folder no better.
-                info = self._fs.info(self._at(key))
+                info = self._info(self._at(key))
                 if info["type"] != "file":
                     raise IsADirectoryError(key) from None
                 if start < info["size"]:
@@ -217,6 +219,8 @@ class RemoteStore(Store):
 
     def _find(self, top: str) -> dict[str, dict[str, Any]]:
         """Return the files below *top*, which need not exist. A folder that cannot be listed is an error."""
+        if self._is_http:
+            return dict(_walked(self._fs, top))
         if self._fs.async_impl:  # asynchronous file systems list everything in one request
             return dict(self._fs.find(top, detail=True))
         with suppress(FileNotFoundError):
@@ -234,7 +238,16 @@ class RemoteStore(Store):
 
     def _is_file(self, path: str) -> bool:
         # Not `isfile`: it returns False for a file that cannot be reached.
-        return bool(self._fs.info(path)["type"] == "file")
+        return bool(self._info(path)["type"] == "file")
+
+    def _info(self, path: str) -> Any:
+        try:
+            return self._fs.info(path)
+        except FileNotFoundError as error:
+            # Over HTTP, every failure is this one, also that of a server that does not answer.
+            if self._is_http and error.__cause__ and getattr(error.__cause__, "status", 0) not in _ABSENT:
+                raise error.__cause__ from None
+            raise
 
     def _at(self, key: str) -> str:
         if check_key(key).split("/")[0] == STAGING:
@@ -258,6 +271,17 @@ def _unless_gone(error: OSError) -> None:
     """Ignore a folder that vanished during a listing; raise any other error."""
     if not isinstance(error, FileNotFoundError):
         raise error
+
+
+def _walked(fs: Any, folder: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the files below a folder. Over HTTP, `find` passes over folders that do not answer."""
+    with suppress(FileNotFoundError):
+        for info in fs.ls(folder, detail=True):
+            path = info["name"].rstrip("/")
+            if info["type"] != "directory":
+                yield path, info
+            elif path != folder.rstrip("/"):
+                yield from _walked(fs, path)
 
 
 def _read(fs: Any, path: str, start: int, stop: int | None) -> bytes:

@@ -25,7 +25,7 @@ class _Quiet(SimpleHTTPRequestHandler):
 def served_folder(folder: Path) -> Iterator[str]:
     """Serve a folder; return its address."""
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(folder))) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
             yield f"http://127.0.0.1:{server.server_port}"
