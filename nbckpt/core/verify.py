@@ -20,6 +20,7 @@ from nbckpt.errors import NbckptError, NotFoundError, StoreError
 from nbckpt.store import Store
 
 _READERS = 2
+_TRIES = 3  # so often a pack may be compacted while it is read
 
 
 @dataclass(frozen=True)
@@ -130,12 +131,29 @@ def _check_pack(
     """Return the number of bytes read from a pack, and the damage found.
 
     Each damage has the position of the blob, or None for the whole pack; a description; and the pack that
-    holds the blob now.
+    holds the blob now. If a collector compacts the pack meanwhile, it is read again from its new place.
     """
-    try:
-        index = find_index(history.store, pack)
-    except NbckptError as error:
-        return pack, 0, [(None, f"pack {pack[:12]}: {error}", pack)]
+    missing = ""
+    for _ in range(_TRIES):
+        try:
+            index = find_index(history.store, pack)
+        except NbckptError as error:
+            return pack, 0, [(None, f"pack {pack[:12]}: {error}", pack)]
+        try:
+            return _check_blobs(history.store, pack, index, needed)
+        except NotFoundError as error:
+            missing = str(error)
+    return pack, 0, [(None, f"pack {pack[:12]}: {missing}", pack)]
+
+
+def _check_blobs(
+    store: Store, pack: str, index: list[Blob | None], needed: Places
+) -> tuple[str, int, list[tuple[int | None, str, str]]]:
+    """Check the blobs of a pack. The result is that of `_check_pack`.
+
+    Raises:
+        NotFoundError: A pack that holds these blobs is gone since its index was read.
+    """
     size = 0
     gone = sorted(at for at in needed.of(len(index)) if index[at] is None) + needed.beyond(len(index))
     bad: list[tuple[int | None, str, str]] = [
@@ -145,14 +163,17 @@ def _check_pack(
         if blob is None:
             continue
         try:
-            size += _check_blob(history, blob)
+            size += _check_blob(store, blob)
+        except NotFoundError:
+            store.forget(blob.key)
+            raise
         except NbckptError as error:
             bad.append((at, str(error), blob.pack))
     return pack, size, bad
 
 
-def _check_blob(history: History, blob: Blob) -> int:
-    data = history.store.get(blob.key, blob.offset, blob.offset + blob.stored)
+def _check_blob(store: Store, blob: Blob) -> int:
+    data = store.get(blob.key, blob.offset, blob.offset + blob.stored)
     if len(data) != blob.stored:
         raise blob.damage()
     blob.decode(data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -222,3 +223,60 @@ def test_a_checkpoint_collected_during_verify_is_not_damage() -> None:
         return False
 
     assert Tracker(FaultyStore(store, when=collect_now)).verify().damages == []
+
+
+def compacting(store: Store, count: int) -> FaultyStore:
+    """Return a store whose packs are compacted before the read of this number, counted from 1."""
+    reads = itertools.count(1)
+
+    def compact(call: Call) -> bool:
+        if call.op == "get" and call.key.startswith("packs/") and next(reads) == count:
+            assert collect(Tracker(store).history, wait=lambda _: None).rewritten
+        return False
+
+    return FaultyStore(store, when=compact)
+
+
+@pytest.mark.parametrize("count", range(1, 7))
+def test_a_pack_compacted_during_verify_is_not_damage(store: Store, count: int) -> None:
+    tracker = Tracker(store)
+    tracker.save({"a": A, "big": noise(900 * KB, 9)}, "big", variables=["a", "big"])
+    tracker.save({"a": A}, "a", variables=["a"])
+    tracker.remove(["big"])
+    verified = Tracker(compacting(store, count)).verify()
+    assert verified.damages == []
+    assert verified.size >= A.nbytes
+    flip_in(store, A)
+    assert touched(tracker, tracker.verify()) == {"a": {"a"}}
+
+
+def test_a_fallback_beside_gc_takes_the_newest_version(store: Store) -> None:
+    tracker = Tracker(store)
+    tracker.save({"a": B}, "a", variables=["a"])
+    tracker.save({"a": A, "big": noise(900 * KB, 9)}, "big", variables=["a", "big"])
+    tracker.save({"a": A}, "a", variables=["a"])
+    tracker.remove(["big"])
+    for count in range(1, 5):
+        copy = MemoryStore()
+        for key in list(store.keys()):
+            copy.put(key, store.get(key))
+        namespace: dict[str, Any] = {}
+        restored = Tracker(compacting(copy, count)).restore("a", namespace, fallback_to_latest=True)
+        assert not restored.note
+        assert np.array_equal(namespace["a"], A)
+
+
+def test_a_pack_deleted_during_verify_is_missing(store: Store) -> None:
+    tracker = Tracker(store)
+    tracker.save({"a": A}, "a", variables=["a"])
+    reads = itertools.count()
+
+    def delete(call: Call) -> bool:
+        if call.op == "get" and call.key.startswith("packs/") and next(reads) == 1:
+            store.delete(call.key)
+        return False
+
+    verified = Tracker(FaultyStore(store, when=delete)).verify()
+    (damage,) = verified.damages
+    assert "is missing from" in damage.problem
+    assert touched(tracker, verified) == {"a": {"a"}}
