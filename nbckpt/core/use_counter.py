@@ -78,6 +78,8 @@ class UseCounter:
         A rewritten pack stays in *uses*, without blobs, because its relocation table is needed.
         """
         present = set(self.store.keys("packs/"))
+        for key in {key.replace(".moved", ".pack") for key in present} - present:
+            self.store.forget(key)  # a cache may still have a pack that was rewritten on another machine
         places: dict[str, dict[bytes, int]] = {}
         lost = set()
         for pack in list(uses):

@@ -54,6 +54,10 @@ class PrefixStore(Store):
         """See `Store.settle`."""
         self._store.settle(self._folder + check_key(folder))
 
+    def forget(self, key: str) -> None:
+        """See `Store.forget`."""
+        self._store.forget(self._folder + check_key(key))
+
     def copy(self, source: str, target: str) -> None:
         """See `Store.copy`."""
         self._store.copy(self._folder + check_key(source), self._folder + check_key(target))

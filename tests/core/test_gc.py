@@ -19,7 +19,7 @@ from nbckpt.core.gc import Collected, collect
 from nbckpt.core.packs.format import pack_of
 from nbckpt.core.references import SHORT
 from nbckpt.errors import NotFoundError, StoreError
-from nbckpt.store import LocalStore, MemoryStore, Store
+from nbckpt.store import CachedStore, LocalStore, MemoryStore, Store
 from nbckpt.testing import Call, FaultyStore, RecordingStore
 from nbckpt.tracker import Tracker
 
@@ -201,6 +201,18 @@ def test_later_saves_share_rewritten_packs(store: Store) -> None:
     assert Tracker(store).save(kept, "again", variables=["kept"]).new_bytes < 10 * KB
     assert np.array_equal(restored(store, "again")["kept"], kept["kept"])
     assert run(store).rewritten == []
+
+
+def test_a_cached_pack_that_was_rewritten_elsewhere_is_kept(tmp_path: Path) -> None:
+    far = MemoryStore()
+    kept = shrunk(far)
+    here = CachedStore(far, tmp_path, 1 << 30)
+    assert np.array_equal(restored(here)["kept"], kept["kept"])  # the cache has the pack
+    assert len(run(far).rewritten) == 1
+    for _ in range(2):
+        assert run(here).packs == []
+        make_old(far, "orphans/")
+    assert np.array_equal(restored(far)["kept"], kept["kept"])
 
 
 def test_a_damaged_blob_is_not_copied_to_a_new_pack(store: Store) -> None:

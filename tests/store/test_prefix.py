@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from nbckpt.errors import UsageError
-from nbckpt.store import LocalStore, MemoryStore, PrefixStore, Store
+from nbckpt.store import CachedStore, LocalStore, MemoryStore, PrefixStore, Store
 from nbckpt.testing import StoreTests
 
 
@@ -38,6 +38,16 @@ def test_no_key_leads_out_of_the_folder(key: str) -> None:
     whole.put("b", b"x")
     with pytest.raises(UsageError):
         PrefixStore(whole, "a").get(key)
+
+
+def test_a_prefix_store_drops_the_cached_copy_of_a_key(tmp_path: Path) -> None:
+    whole = MemoryStore()
+    store = PrefixStore(CachedStore(whole, tmp_path, 1 << 20), "packs")
+    store.put("x", b"1")
+    assert store.get("x") == b"1"
+    whole.put("packs/x", b"2")
+    store.forget("x")
+    assert store.get("x") == b"2"
 
 
 @pytest.mark.parametrize("folder", ["", "..", "a/../b", "/a", "a/"])
