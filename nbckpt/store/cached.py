@@ -19,6 +19,9 @@ from nbckpt.store.remote import RemoteStore
 _KEPT = "packs/", "checkpoints/", "points/", "cells/", "catalogue/parts/", "store.json"
 """Prefixes of the keys whose bytes never change and are read repeatedly."""
 
+_WRITTEN_AGAIN = ".moved"
+"""End of the keys of tables: a pack that is pushed again can be compacted again, into another pack."""
+
 _DIGEST = 32
 _SIZE = 4 << 30
 
@@ -44,7 +47,7 @@ class CachedStore(Store):
 
     def get(self, key: str, start: int = 0, stop: int | None = None) -> bytes:
         """See `Store.get`."""
-        if not key.startswith(_KEPT):
+        if not key.startswith(_KEPT) or key.endswith(_WRITTEN_AGAIN):
             return self._store.get(key, start, stop)
         file = self._folder_of(key) / f"{start}-{stop}"
         data = _read(file)

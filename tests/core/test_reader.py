@@ -21,7 +21,7 @@ from nbckpt.core.packs.mapping import MAPS
 from nbckpt.core.packs.reader import Reader
 from nbckpt.core.packs.writer import Packer
 from nbckpt.errors import CorruptError
-from nbckpt.store import LocalStore, MemoryStore, Store
+from nbckpt.store import CachedStore, LocalStore, MemoryStore, Store
 from nbckpt.testing import RecordingStore
 from nbckpt.tracker import Tracker
 
@@ -143,6 +143,45 @@ def test_a_reader_finds_blobs_that_gc_moved_to_another_pack(store: Store, way: s
     assert collect(tracker.history, wait=lambda _: None).rewritten
     assert open_already.load(root.runs) == keep.tobytes()
     assert open_already.read(root.runs) == keep.tobytes()
+
+
+def compacted(store: Store, cached: Path, count: int = 2) -> tuple[Reader, list[list[Run]], list[bytes]]:
+    """Return a reader whose cache has the heads of *count* packs, which another machine compacted."""
+    far = Tracker(store)
+    data = [noise(300 * KB, seed) for seed in range(count)]
+    for number, part in enumerate(data):
+        keep, lose = np.frombuffer(part, np.uint8), np.frombuffer(noise(3 * MB, 100 + number), np.uint8)
+        far.save({"keep": keep, "lose": lose}, "both", variables=["keep", "lose"])
+        far.save({"keep": keep}, f"one{number}", variables=["keep"])
+    runs = [list(far.manifest(f"one{number}").groups[0].roots[0].runs) for number in range(count)]
+    here = CachedStore(store, cached, 1 << 30)
+    Reader(here).blobs([run for part in runs for run in part])
+    far.remove([f"both@{number + 1}" for number in range(count)])
+    assert len(collect(far.history, wait=lambda _: None).rewritten) == count
+    return Reader(here), runs, data
+
+
+@pytest.mark.parametrize("how", ["load", "read", "chunks"])
+def test_packs_that_another_machine_moved_are_found(tmp_path: Path, how: str) -> None:
+    reading, runs, data = compacted(MemoryStore(), tmp_path)
+    loaded = getattr(reading, how)([run for part in runs for run in part])
+    assert (b"".join(loaded) if how == "chunks" else loaded) == b"".join(data)
+
+
+def test_a_stream_goes_on_in_a_pack_that_moved(store: Store, way: str) -> None:
+    tracker = Tracker(store)
+    keep, lose = (np.frombuffer(noise(size, size), np.uint8) for size in (2 * MB, 9 * MB))
+    tracker.save({"keep": keep, "lose": lose}, "both", variables=["keep", "lose"])
+    tracker.save({"keep": keep}, "one", variables=["keep"])
+    runs = tracker.manifest("one").groups[0].roots[0].runs
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nbckpt.core.packs.reader._READ_STEP", 256 * KB)
+        patch.setattr("nbckpt.core.packs.reader._AT_ONCE", 1)
+        chunks = iter(reader(way, store).chunks(runs))
+        read = bytes(next(chunks))
+        tracker.remove(["both"])
+        assert collect(tracker.history, wait=lambda _: None).rewritten
+        assert read + b"".join(chunks) == keep.tobytes()
 
 
 def test_a_lazy_load_does_not_read_the_body(tmp_path: Path) -> None:

@@ -69,6 +69,14 @@ def test_a_damaged_cached_range_is_requested_again(below: RecordingStore, tmp_pa
     assert gets(below) == 5
 
 
+def test_tables_of_moved_packs_are_never_cached(below: RecordingStore, tmp_path: Path) -> None:
+    below.store.put("packs/ab/abc.moved", b"1")
+    store = CachedStore(below, tmp_path, 1 << 20)
+    assert store.get("packs/ab/abc.moved") == b"1"
+    below.store.put("packs/ab/abc.moved", b"2")
+    assert store.get("packs/ab/abc.moved") == b"2"
+
+
 def test_two_stores_do_not_share_cached_data(tmp_path: Path) -> None:
     one, other = MemoryStore(), MemoryStore()
     one.url, other.url = "s3://one", "s3://other"

@@ -39,6 +39,10 @@ _GONE = -(1 << 100)
 class _GoneError(CorruptError):
     """A pack whose index was read is gone."""
 
+    def __init__(self, pack: str, url: str) -> None:
+        super().__init__(f"pack {pack[:12]} is missing from {url}")
+        self.pack = pack
+
 
 class Reader:
     """Reads blobs from a store, and from the packs that a manifest carries *inline*.
@@ -119,11 +123,24 @@ class Reader:
 
     def parts(self, runs: Sequence[Run]) -> list[Buffer]:
         """Return the bytes of *runs* blob by blob, checked, without a copy of them together."""
-        return self._settled(lambda: [*self.chunks(runs)])
+        return self._settled(lambda: [*self._decoded(self.blobs(runs))])
 
     def chunks(self, runs: Sequence[Run]) -> Iterator[Buffer]:
         """Yield the checked bytes of *runs* blob by blob. Neighbouring blobs are fetched together."""
-        return self._decoded(self._settled(lambda: self.blobs(runs)))
+        self.blobs(runs)  # raises before the first chunk is asked for
+        return self._chunks(runs)
+
+    def _chunks(self, runs: Sequence[Run]) -> Iterator[Buffer]:
+        gone: set[str] = set()
+        done = 0
+        while True:
+            try:
+                for chunk in self._decoded(self.blobs(runs)[done:]):
+                    yield chunk
+                    done += 1
+                return
+            except _GoneError as error:  # the blobs are in the same order elsewhere
+                self._look_again(error, gone)
 
     def load(self, runs: Sequence[Run]) -> memoryview:
         """Return the checked bytes of *runs* as new writable memory; see `load_later`."""
@@ -220,8 +237,9 @@ class Reader:
             return None
         try:
             return self._mapper.map(blobs)
-        except NotFoundError as error:
-            raise _GoneError(str(error)) from None
+        except NotFoundError:
+            gone = (blob.pack for blob in blobs if not self.store.exists(blob.key))
+            raise _GoneError(next(gone, blobs[0].pack), self.store.url) from None
 
     def _sums_of(self, pack: str) -> list[int]:
         """Return the total sizes of the first 0, 1, 2 … blobs of a pack; negative from a missing blob on."""
@@ -242,16 +260,28 @@ class Reader:
         return self._indexes[pack]
 
     def _settled(self, work: Callable[[], _T]) -> _T:
-        """Do *work*, and repeat it once if a pack is gone: a collector may have compacted the pack."""
-        try:
+        """Do *work*, and repeat it if a pack is gone: a collector may have compacted the pack."""
+        gone: set[str] = set()
+        while True:
             try:
                 return work()
-            except _GoneError:
-                self._indexes.clear()
-                self._sums.clear()
-                return work()
-        except MemoryError:
-            raise StoreError("there is not enough memory for these values. Read fewer at once") from None
+            except _GoneError as error:
+                self._look_again(error, gone)
+            except MemoryError:
+                raise StoreError("there is not enough memory for these values. Read fewer at once") from None
+
+    def _look_again(self, error: _GoneError, gone: set[str]) -> None:
+        """Forget the places of all blobs, and a cached copy of the pack that is gone. Add it to *gone*.
+
+        Raises:
+            _GoneError: It was in *gone* before, so its blobs are nowhere else.
+        """
+        if error.pack in gone:
+            raise error
+        gone.add(error.pack)
+        self.store.forget(pack_key(error.pack))
+        self._indexes.clear()
+        self._sums.clear()
 
     def _fetch(self, stretch: list[Blob]) -> bytes:
         first = stretch[0]
@@ -261,7 +291,7 @@ class Reader:
         try:
             return self.store.get(first.key, start, stop)
         except NotFoundError:
-            raise _GoneError(f"pack {first.pack[:12]} is missing from {self.store.url}") from None
+            raise _GoneError(first.pack, self.store.url) from None
 
 
 def _too_short(pack: str, count: int) -> CorruptError:
