@@ -5,6 +5,7 @@
     catalogue/added/signatures/<id>/<key>                     a signature by `trust`
     catalogue/again/<kind>/<moment>-<id>                      one that was removed, without some names
     catalogue/removed/<kind>/<moment>-<id>                    a checkpoint
+    catalogue/waiting/<the rest of a note's key>              a renewal first saw this note without its key
 
 A note is put before the key that it is about, so that a catalogue never hides that key. Its content is the
 moment of the note. See docs/decisions/0089.
@@ -25,6 +26,7 @@ from nbckpt.store import Store
 
 FOLDER = "catalogue/"
 ADDED, AGAIN, REMOVED = f"{FOLDER}added/", f"{FOLDER}again/", f"{FOLDER}removed/"
+WAITING = f"{FOLDER}waiting/"
 GRACE = timedelta(hours=1)
 """How long a note may wait for its key. By then the save has ended or died."""
 
@@ -93,6 +95,7 @@ class Changes:
         saved: The ids of the removed checkpoints, except for results of cells.
         cells: The ids of the removed results of cells.
         again: The notes of those that were put again, so that only the keys tell which names they have.
+        marks: The marks of renewals at notes whose keys were missing.
     """
 
     added: dict[str, list[str]] = field(default_factory=dict)
@@ -100,6 +103,7 @@ class Changes:
     saved: frozenset[str] = frozenset()
     cells: frozenset[str] = frozenset()
     again: tuple[str, ...] = ()
+    marks: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, keys: Sequence[str]) -> Self:
@@ -117,8 +121,9 @@ class Changes:
                 removed[f"{match[1]}.json"] = note
         again = tuple(note for note in keys if note.startswith(AGAIN))
         of_cells = {key for key in removed if key.startswith("cells/")}
-        saved = frozenset(map(_id_of, removed.keys() - of_cells))
-        return cls(added, removed, saved, frozenset(map(_id_of, of_cells)), again)
+        saved, cells = (frozenset(map(_id_of, ids)) for ids in (removed.keys() - of_cells, of_cells))
+        marks = frozenset(key for key in keys if key.startswith(WAITING))
+        return cls(added, removed, saved, cells, again, marks)
 
     @property
     def ids(self) -> frozenset[str]:
@@ -161,7 +166,9 @@ class Changes:
         return f"{AGAIN}{key.removesuffix('.json')}" in self.again
 
     def settled(self, store: Store, keys: set[str], trash: Iterable[str]) -> list[str]:
-        """Return the notes that a catalogue with exactly these *keys* makes needless.
+        """Return the notes, and their marks, that a catalogue with exactly these *keys* makes needless.
+
+        A note whose key is missing is marked first if it seems to be old: its writer's clock may be wrong.
 
         Args:
             store: The store.
@@ -184,7 +191,21 @@ class Changes:
         waiting |= {self.removed[key] for key in doubtful if not self._is_again(key)}
         every = {note for notes in self.added.values() for note in notes}
         every |= {*self.removed.values(), *self.again}
-        return sorted(every - {note for note in waiting if not _is_old(store, note)})
+        waiting = {note for note in waiting if not self._has_waited(store, note)}
+        return sorted((every | self.marks) - waiting - set(map(_mark, waiting)))
+
+    def _has_waited(self, store: Store, note: str) -> bool:
+        """Return whether an old note was marked over an hour ago. If it has no mark, put one."""
+        if not _is_old(store, note):
+            return False
+        if _mark(note) in self.marks:
+            return _is_old(store, _mark(note))
+        store.put(_mark(note), now().encode())
+        return False
+
+
+def _mark(note: str) -> str:
+    return f"{WAITING}{note.removeprefix(FOLDER)}"
 
 
 def _id_of(key: str) -> str:

@@ -24,6 +24,7 @@ from nbckpt import Checkpoint
 from nbckpt.commands import TABLE, Session, parse
 from nbckpt.core import renewal, shelf
 from nbckpt.core.algorithms import PREFERRED
+from nbckpt.core.changes import note_added
 from nbckpt.core.gc import collect
 from nbckpt.core.packs.format import build, compressed, pack_key
 from nbckpt.core.references import Entry, Ref, References
@@ -34,6 +35,7 @@ from nbckpt.listing import read_rows
 from nbckpt.mirror import AutoMirror, Mirror
 from nbckpt.settings import Settings
 from nbckpt.store import MemoryStore
+from nbckpt.testing import Call, FaultyStore
 from nbckpt.tracker import Tracker
 
 TOPS, PARTS = "catalogue/tops/", "catalogue/parts/"
@@ -399,3 +401,62 @@ def test_a_push_brings_back_what_was_removed_at_the_url(has_top: bool) -> None:
     assert len(tracker.entries()) == 5
     assert tracker.history._last_version("y") == 1
     assert tracker.history.view() is not None
+
+
+# A save and a collection at the same time, by machines whose clocks differ.
+
+
+def put_back(store: PagedStore, prefix: str, **ago: int) -> None:
+    """Let the keys with a prefix seem to be put some time ago."""
+    for key in list(store.keys(prefix)):
+        store.put(key, (datetime.now(UTC) - timedelta(**ago)).isoformat().encode())
+
+
+@pytest.mark.usefixtures("small")
+@pytest.mark.parametrize("smallest", [3, 1_000], ids=["with a catalogue", "before the first one"])
+def test_a_save_by_a_clock_that_is_behind_is_shown(monkeypatch: pytest.MonkeyPatch, smallest: int) -> None:
+    store = PagedStore()
+    for number in range(5):
+        Tracker(store).save({"x": number}, "x", provenance=False)
+    monkeypatch.setattr(renewal, "SMALLEST", smallest)
+    renew_catalogue(Tracker(store).history)
+
+    def renew(call: Call) -> bool:
+        if call.op == "put" and call.key.startswith("refs/"):  # the note is there; the ref is not
+            put_back(store, "catalogue/added/", hours=2)
+            renew_catalogue(Tracker(store).history)
+            monkeypatch.setattr(renewal, "SMALLEST", 3)
+            renew_catalogue(Tracker(store).history)
+        return False
+
+    saving = FaultyStore(store, when=renew)
+    saving.lists_in_pages = True
+    Tracker(saving).save({"x": "new"}, "x", provenance=False)
+    namespace: dict[str, Any] = {}
+    Tracker(store).restore("x", namespace)
+    assert namespace["x"] == "new"
+    assert len(run(store, "ls").rows) == 6
+    renew_catalogue(Tracker(store).history)
+    assert not [key for key in store.keys("catalogue/") if not key.startswith((TOPS, PARTS))]
+
+
+@pytest.mark.usefixtures("small")
+def test_the_note_of_a_dead_save_goes_after_an_hour() -> None:
+    store = PagedStore()
+    for number in range(5):
+        Tracker(store).save({"x": number}, "x", provenance=False)
+    dead = f"checkpoints/20260101T000000000000Z-{'ab' * 32}.json"
+    note_added(store, dead, f"refs/y/00000001-{'ab' * 32}")
+
+    def left() -> list[str]:
+        """Return the folders of the notes and marks that two renewals leave."""
+        for _ in range(2):
+            renew_catalogue(Tracker(store).history)
+        keys = store.keys("catalogue/")
+        return [key.split("/")[1] for key in keys if not key.startswith((TOPS, PARTS))]
+
+    assert left() == ["added"]
+    put_back(store, "catalogue/added/", hours=2)
+    assert left() == ["added", "waiting"]
+    put_back(store, "catalogue/waiting/", hours=2)
+    assert left() == []

@@ -78,7 +78,7 @@ def test_a_removed_checkpoint_comes_back_as_its_kind(history: History, kind: Kin
     entry = publish(history, kind, b"x")
     trash.remove(history, entry)
     assert history.living() == []
-    back, refs = trash.contents(history)[entry.id]
+    [(back, refs)] = trash.contents(history)[entry.id]
     trash.bring_back(history, back, refs)
     assert history.living() == [entry]
     assert not list(history.store.keys("trash/"))
