@@ -418,6 +418,44 @@ def test_a_tuner_continues_what_was_interrupted(tmp_path: Path) -> None:
     assert (result.error, result.metrics["n"]) == (None, 1)
 
 
+def test_a_restored_tuner_keeps_scheduler_search_and_points(tmp_path: Path) -> None:
+    pytest.importorskip("optuna")
+
+    def train(config: dict[str, Any]) -> None:
+        if not (tmp_path / "mark").exists():
+            (tmp_path / "mark").touch()
+            raise RuntimeError("no luck")
+        for _ in range(8):
+            tune.report(loss=1)
+
+    points = search.OptunaSearch(points_to_evaluate=[{"x": 0.5}], seed=1)
+    settings = tune.TuneConfig(
+        metric="loss",
+        mode="min",
+        num_samples=2,
+        max_concurrent_trials=1,
+        search_alg=points,
+        scheduler=schedulers.ASHAScheduler(max_t=4),
+    )
+    config = air.RunConfig(name="e", storage_path=str(tmp_path))
+    first = tune.Tuner(train, param_space={"x": tune.uniform(0, 1)}, tune_config=settings, run_config=config)
+    failed = first.fit().experiment
+    results = tune.Tuner.restore(tmp_path / "e", train, resume_errored=True).fit()
+    assert [result.metrics["training_iteration"] for result in results] == [4, 4]
+    spec = results.experiment.spec
+    assert (spec.scheduler.max_t, spec.points) == (4, ({"x": 0.5},))
+    assert isinstance(spec.search, search.OptunaSearch)
+    assert len(results) == len(failed.trials) == 2
+
+
+def test_a_restored_tuner_measures_what_it_measured(tmp_path: Path) -> None:
+    pytest.importorskip("psutil")
+    settings = {"provenance": False, "system_metrics": True}
+    nbckpt.run(count, name="e", folder=tmp_path, executor="inline", **settings)
+    spec = tune.Tuner.restore(tmp_path / "e", count).fit().experiment.spec
+    assert {name: getattr(spec, name) for name in settings} == settings
+
+
 def test_ctrl_c_pauses_the_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wait, waits = Experiment.wait, []
 

@@ -203,6 +203,11 @@ def _continued(trainable: Any, folder: Path, space: Mapping[str, Any], *, errore
         "checkpoint_every",
         "callbacks",
         "executor",
+        "scheduler",
+        "search",
+        "points",
+        "provenance",
+        "system_metrics",
     )
     experiment = own.run(
         trainable,
