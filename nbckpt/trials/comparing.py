@@ -73,7 +73,7 @@ def compare_in(
         Side(experiment, trial, f"{experiment.name}/{trial.id}" if several else trial.id)
         for experiment, trial in pairs
     ]
-    return compared(sides, metrics)
+    return compared(sides, metrics, mode)
 
 
 def _trial(

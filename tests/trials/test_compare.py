@@ -126,6 +126,33 @@ def test_best_needs_a_mode_that_something_says(tmp_path: Path) -> None:
     assert side_by_side(tmp_path, "t0", "best", mode="max").trials == ("t0", "t1")
 
 
+def test_each_objective_has_its_own_mode(tmp_path: Path) -> None:
+    def odd(config: dict[str, Any]) -> None:
+        nbckpt.report(latency=config["x"], score=config["x"], gain=config["x"])
+
+    objectives = {"metric": ["latency", "score", "gain"], "mode": ["min", "min", "max"]}
+    space = {"x": nbckpt.grid_search([1, 2])}
+    nbckpt.run(odd, space, name="e", folder=tmp_path, executor="inline", **objectives)
+    compared = side_by_side(tmp_path, "t0", "t1")
+    assert [(row.name, row.mode) for row in compared.metrics] == [
+        ("latency", "min"),
+        ("score", "min"),
+        ("gain", "max"),
+    ]
+    assert ("score (min)", "1 ★", "2 (+1)") in section(compared.page(), "best")
+
+
+def test_the_given_mode_is_that_of_the_first_metric(folder: Path) -> None:
+    for more in ({"metrics": ["loss", "out/acc"]}, {}):
+        compared = side_by_side(folder, "grid/t0", "grid/t1", mode="max", **more)
+        assert {row.name: row.mode for row in compared.metrics} == {"loss": "max", "out/acc": "max"}
+        assert section(compared.page(), "last")[0] == ("loss", "1.167 ★", "1.033 (-0.133)")
+        if compared.curves is not None:
+            assert compared.curves.alt.endswith("Best by loss (max): t0, 1.167.")
+    with pytest.raises(UsageError, match="mode='Max' is unknown: use 'min' or 'max'"):
+        side_by_side(folder, "grid/t0", "grid/t1", mode="Max")
+
+
 @pytest.mark.parametrize(
     ("trials", "error", "message"),
     [

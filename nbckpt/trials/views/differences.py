@@ -35,16 +35,21 @@ class _Selection:
         return next(trial for trial in self.trials if trial is name or trial.id == name)
 
 
-def compared(sides: Sequence[Side], metrics: Sequence[str] = ()) -> TrialsCompared:
+def compared(sides: Sequence[Side], metrics: Sequence[str] = (), mode: str = "") -> TrialsCompared:
     """Return trials side by side.
 
     Args:
         sides: The trials.
         metrics: The metrics to draw; by default the first that the trials reported.
+        mode: Whether `min` or `max` of the first metric is best; by default the experiment's mode, or what
+            the name says.
 
     Raises:
-        UsageError: These are not between 2 and 12 trials; or no trial reported one of the metrics.
+        UsageError: These are not between 2 and 12 trials; the mode is unknown; or no trial reported one of
+            the metrics.
     """
+    if mode not in {"", "min", "max"}:
+        raise UsageError(f"mode={mode!r} is unknown: use 'min' or 'max'")
     if not 2 <= len(sides) <= MOST_TRIALS:
         raise UsageError(
             f"compare shows 2 to {MOST_TRIALS} trials, and these are {len(sides)}: %ckpt compare t1 t2"
@@ -57,9 +62,11 @@ def compared(sides: Sequence[Side], metrics: Sequence[str] = ()) -> TrialsCompar
         for key in keys
     ]
     same = len({key for config in configs for key in config}) - len(keys)
-    known = [_metric(sides, name) for name in inferred(trials, sides[0].experiment.spec.metric, most=None)]
-    rows = tuple(row for row in known if any(value is not None for value in row.last))
-    picture, notes = _curves(sides, list(metrics), rows)
+    names = inferred(trials, sides[0].experiment.spec.metric, most=None)
+    known = [name for name in names if any(trial.newest(name) is not None for trial in trials)]
+    modes = {next(iter(metrics or known), ""): mode}
+    rows = tuple(_metric(sides, name, modes.get(name, "")) for name in known)
+    picture, notes = _curves(sides, list(metrics), rows, mode)
     return TrialsCompared(
         tuple(side.name for side in sides),
         tuple(parameters),
@@ -72,16 +79,16 @@ def compared(sides: Sequence[Side], metrics: Sequence[str] = ()) -> TrialsCompar
     )
 
 
-def _metric(sides: Sequence[Side], name: str) -> ComparedMetric:
-    spec = sides[0].experiment.spec
-    mode = spec.mode if name == spec.metric and spec.mode else likely_mode(name)
+def _metric(sides: Sequence[Side], name: str, mode: str) -> ComparedMetric:
+    """Return a metric of the trials. Without a *mode*, the objectives or the metric's name say it."""
+    mode = mode or sides[0].experiment.spec.mode_of(name) or likely_mode(name)
     last = tuple(side.trial.newest(name) for side in sides)
     best = tuple(value_of(side.trial, name, mode, "best") if mode else None for side in sides)
     return ComparedMetric(name, mode, last, best)
 
 
 def _curves(
-    sides: Sequence[Side], metrics: list[str], rows: Sequence[ComparedMetric]
+    sides: Sequence[Side], metrics: list[str], rows: Sequence[ComparedMetric], mode: str
 ) -> tuple[Picture | None, tuple[str, ...]]:
     """Return the curves over each other. If none was asked for, a sentence says why there are none."""
     trials = tuple(side.trial for side in sides)
@@ -92,7 +99,7 @@ def _curves(
     selection = _Selection(", ".join(experiments), sides[0].experiment.spec, trials)
     try:
         names = {side.trial: side.name for side in sides}
-        plot = curves(selection, PlotRequest(drawn, trials), names)
+        plot = curves(selection, PlotRequest(drawn, trials, mode), names)
     except UsageError as error:
         if metrics:
             raise
