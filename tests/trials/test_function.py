@@ -1019,6 +1019,34 @@ def test_reporting_an_invalid_checkpoint_raises_in_the_function(start: Start, tm
     assert len(names_in(runner)) == 2
 
 
+@pytest.mark.parametrize(
+    "place",
+    [
+        "trial0",
+        ".",
+        pytest.param("link", marks=pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX")),
+    ],
+)
+def test_a_folder_that_holds_the_trial_is_not_copied(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """Each checkpoint would hold all earlier ones, and the copy of a folder above would copy itself."""
+    monkeypatch.chdir(tmp_path)
+    if place == "link":
+        (tmp_path / place).symlink_to(tmp_path)
+
+    def train(config: dict[str, Any]) -> None:
+        nbckpt.report(i=1, checkpoint={"i": 1})
+        with pytest.raises(UsageError, match=r"would hold the trial's folder .* and report that folder"):
+            nbckpt.report(i=2, checkpoint=place)
+        nbckpt.report(i=3)
+
+    runner = start(train)
+    assert [result["i"] for result in to_the_end(runner)] == [1, 3, 3]
+    assert nbckpt.Checkpoint.from_directory(runner.save()).to_dict() == {"i": 1}
+    assert len(names_in(runner)) == 2
+
+
 kinds = st.sampled_from(["train", "save", "pack", "restore", "unpack", "anew"])
 
 

@@ -146,7 +146,8 @@ def report(
     Raises:
         StopTrial: The trial was stopped or paused. Do not catch it.
         UsageError: The metrics are not a dict; or their `done`, which ends the trial, is neither True nor
-            False; or several tracked trials are open, and this context opened none of them.
+            False; or the trial's folder is in the checkpoint; or several tracked trials are open, and this
+            context opened none of them.
         NotFoundError: There is no such folder.
         CodecError: The dict cannot be pickled.
 

@@ -129,7 +129,7 @@ class CheckpointStager:
         """Take a checkpoint that the function offers, as it is now. It replaces the former offer.
 
         Raises:
-            UsageError: It is neither a dict nor a Checkpoint nor a path.
+            UsageError: It is neither a dict nor a Checkpoint nor a path, or the trial's folder is in it.
             NotFoundError: There is nothing at the path.
             CodecError: The dict cannot be pickled.
             StoreError: The disk failed; the former offer stays.
@@ -167,6 +167,11 @@ class CheckpointStager:
         return None
 
     def _copy(self, source: Path) -> PendingCheckpoint:
+        if self._checkpoints.folder.resolve().is_relative_to(source.resolve()):
+            raise UsageError(
+                f"the checkpoint {str(source)!r} would hold the trial's folder with all earlier checkpoints: "
+                "write what you save into a folder of its own, and report that folder"
+            )
         with self._filled() as stage:
             if source.is_dir():
                 shutil.copytree(source, stage, dirs_exist_ok=True)
