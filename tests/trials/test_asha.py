@@ -212,6 +212,14 @@ def test_trials_without_checkpoints_stop_at_rungs() -> None:
     assert experiment.trials[1].note.endswith("number 2 of 2, the best goes on")
 
 
+@pytest.mark.parametrize("factor", [3.0, 2.5])
+def test_a_reduction_factor_need_not_be_a_whole_number(factor: float) -> None:
+    experiment = search(scheduler=ASHA(max_t=27, reduction_factor=factor))
+    assert steps(experiment) == [27, 3, 3, 1, 1, 1, 1, 1, 1]
+    assert experiment.trials[8].note == "rung 0 (training_iteration 1): number 9 of 9, the best 3 go on"
+    assert experiment.notes == []
+
+
 def test_the_stop_rule_pauses_nothing() -> None:
     experiment = search(scheduler=ASHA(max_t=9, rule="stop"))
     assert all(trial.status == "TERMINATED" for trial in experiment.trials)
@@ -298,7 +306,8 @@ def test_a_scheduler_may_decide_by_numbers_of_numpy() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: ASHA(reduction_factor=1), "give 2 or more"),
+        (lambda: ASHA(reduction_factor=1.9), "give 2 or more"),
+        (lambda: ASHA(reduction_factor=math.inf), "reduction_factor=inf is impossible"),
         (lambda: ASHA(grace_period=0), "above 0"),
         (lambda: ASHA(max_t=1, grace_period=2), "no trial reaches a rung"),
         (lambda: ASHA(rule="win"), "'promote' or 'stop'"),  # type: ignore[arg-type]

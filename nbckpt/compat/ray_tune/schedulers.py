@@ -43,7 +43,7 @@ class ASHAScheduler(ASHA):
         mode: str | None = None,
         max_t: float = 100,
         grace_period: float = 1,
-        reduction_factor: int = 4,
+        reduction_factor: float = 4,
         brackets: int = 1,
     ) -> None:
         if brackets != 1:

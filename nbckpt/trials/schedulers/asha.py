@@ -55,7 +55,7 @@ class ASHA(Scheduler):
         self,
         max_t: float | None = None,
         grace_period: float = 1,
-        reduction_factor: int = 3,
+        reduction_factor: float = 3,
         *,
         rule: Rule = "promote",
         time_attr: str = ITERATION,
@@ -67,7 +67,7 @@ class ASHA(Scheduler):
             raise UsageError(f"grace_period={grace_period} is impossible: give a number above 0")
         if max_t is not None and max_t < grace_period:
             raise UsageError(f"max_t={max_t} is below grace_period={grace_period}: no trial reaches a rung")
-        if reduction_factor < 2:
+        if not 2 <= reduction_factor < math.inf:
             raise UsageError(f"reduction_factor={reduction_factor} is impossible: give 2 or more")
         if rule not in {"promote", "stop"}:
             raise UsageError(f"rule={rule!r} is unknown: use 'promote' or 'stop'")

@@ -20,7 +20,7 @@ class Rung:
         factor: With 3, a third of the trials is promoted.
     """
 
-    def __init__(self, factor: int) -> None:
+    def __init__(self, factor: float) -> None:
         self._factor = factor
         self._entries: list[_Entry] = []
         self._waiting: list[_Entry] = []
@@ -50,7 +50,7 @@ class Rung:
     @property
     def places(self) -> int:
         """How many of the trials that are here by now are promoted."""
-        return len(self._entries) // self._factor
+        return int(len(self._entries) // self._factor)
 
     def rank(self, trial: str) -> int:
         """Return the place of a trial among all that were here; the best has 1."""
