@@ -180,13 +180,20 @@ def test_other_values_stay_in_their_ranges(values: Any, resample: float, seed: i
         (2, nbckpt.randint(1, 9), {1, 3}),
         (1, nbckpt.randint(1, 9), {1, 2}),
         (0.5, nbckpt.quniform(0, 1, 0.25), {0.25, 0.75}),
+        (32, range_of("n", lambda: 16), {38, 26}),
+        (1, range_of("n", lambda: 16), {1, 2}),
+        (1.0, range_of("n", lambda: 16), {1.2, 0.8}),
+        (1, nbckpt.uniform(0, 9), {1.2, 0.8}),
         ("b", nbckpt.choice(["a", "b", "c"]), {"a", "c"}),
         ("a", nbckpt.choice(["a", "b", "c"]), {"a", "b"}),
         ("z", nbckpt.choice(["a", "b"]), {"a", "b"}),
     ],
 )
 def test_a_value_moves_to_one_near_it(value: Any, values: Any, other: set[Any]) -> None:
-    assert {explored(value, values, random.Random(seed), 0.0) for seed in range(50)} == other
+    moved = {explored(value, values, random.Random(seed), 0.0) for seed in range(50)}
+    assert moved == other
+    is_whole = all(isinstance(each, int) for each in (*other, value))
+    assert {isinstance(each, int) for each in moved} == {True} or not is_whole
 
 
 @pytest.mark.parametrize("value", [1e308, -1e308, 10**400])

@@ -63,8 +63,9 @@ def explored(
 ) -> Any:
     """Return another value of a range: drawn again with a chance of *resample*, else near *value*.
 
-    A number is multiplied by one of the *factors* and stays in its range. In a list, the value moves to a
-    neighbour, and may stay at an end. What is neither, or would become infinite, is drawn again.
+    A number is multiplied by one of the *factors* and stays in its range. A whole number whose values a
+    function draws stays one. In a list, the value moves to a neighbour, and may stay at an end. What is
+    neither, or would become infinite, is drawn again.
     """
     if source.random() < resample:
         return _drawn(values, source)
@@ -101,6 +102,8 @@ def within(old: float, new: float, values: Domain) -> Any:
         return min(max(_step(old, new, 1), values.low), values.high - 1)
     if isinstance(values, Uniform):
         return min(max(new, values.low), values.high)
+    if isinstance(values, Called) and isinstance(old, int):
+        return _step(old, new, 1) or old  # a size that is 0 never changes again
     return new
 
 

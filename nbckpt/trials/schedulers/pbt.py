@@ -27,7 +27,8 @@ class PBT(Scheduler):
     from the newest checkpoint of a random trial of the best quarter, with that trial's configuration. A
     function that does not read `get_checkpoint` begins again there, and may never end without *max_t*. Each
     value of this is drawn again with a chance of *resample*; else it is multiplied by one of the *factors*,
-    or moves to a neighbour in a list. The trial's own results and counts go on.
+    or moves to a neighbour in a list. A whole number stays one, unless its range has fractions. The trial's
+    own results and counts go on.
 
     If there are more trials than workers, the trials take turns: each trains a generation. A trial without a
     checkpoint goes on as it is. A trial that has ended leaves the population.
