@@ -178,6 +178,31 @@ def test_without_optuna_the_message_names_the_package(monkeypatch: pytest.Monkey
         find_scheduler("hyperband", None)
 
 
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+@pytest.mark.parametrize("form", ["name", "sampler", "study"])
+@pytest.mark.parametrize(("name", "package"), [("gp", "torch"), ("cmaes", "cmaes"), ("qmc", "scipy")])
+def test_a_sampler_whose_package_is_missing_is_refused(
+    name: str, package: str, form: str, monkeypatch: pytest.MonkeyPatch, store: Path
+) -> None:
+    """Optuna imports the package only after ten trials."""
+    there = "nbckpt.trials.model.optuna.find_spec"
+    monkeypatch.setattr(there, lambda name: None if name == package else name)
+    kind = {"gp": "GPSampler", "cmaes": "CmaEsSampler", "qmc": "QMCSampler"}[name]
+    made = getattr(optuna.samplers, kind)()
+    forms = {"name": str, "sampler": lambda _: OptunaSampler(made), "study": lambda _: study}
+    study = optuna.create_study(sampler=made)
+    with pytest.raises(UsageError, match=rf"Optuna's {kind} needs {package}: pip install {package}"):
+        searched(forms[form](name))
+    assert not store.exists()
+
+
+@pytest.mark.filterwarnings("ignore::optuna.exceptions.ExperimentalWarning")
+def test_a_pruner_whose_package_is_missing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nbckpt.trials.model.optuna.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"WilcoxonPruner needs scipy: pip install scipy"):
+        OptunaPruner("wilcoxon")
+
+
 def test_the_words_of_a_command_make_a_sampler_or_a_pruner() -> None:
     made = find_search("tpe n_startup_trials=3", None)
     assert (made.sampler, made.options) == ("tpe", {"n_startup_trials": 3})

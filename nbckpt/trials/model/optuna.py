@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,12 +16,21 @@ if TYPE_CHECKING:
 
 Kind = Literal["Sampler", "Pruner"]
 
+_PACKAGES = {
+    "CmaEsSampler": ("cmaes",),
+    "GPSampler": ("scipy", "torch"),
+    "QMCSampler": ("scipy",),
+    "WilcoxonPruner": ("scipy",),
+}
+"""What Optuna does not install, and imports only after the first trials."""
+
 
 def make(kind: Kind, name: str, options: Mapping[str, Any]) -> Any:
     """Return a sampler or a pruner of Optuna by its name: `TPESampler`, or `tpe` for short.
 
     Raises:
-        UsageError: Optuna is not installed or has no such class, or the class refuses the options.
+        UsageError: Optuna is not installed or has no such class, or the class refuses the options or needs
+            another package.
     """
     classes = _classes(kind)
     cls = classes.get(_short(name, kind))
@@ -28,9 +38,23 @@ def make(kind: Kind, name: str, options: Mapping[str, Any]) -> Any:
         advice = suggestion(name.lower(), classes) or f"It has {', '.join(sorted(classes))}"
         raise UsageError(f"Optuna has no {kind.lower()} {name!r}. {advice}".rstrip())
     try:
-        return cls(**options)
+        made = cls(**options)
     except (TypeError, ValueError, ImportError) as error:
         raise UsageError(f"cannot make Optuna's {cls.__name__}: {error}") from error
+    check_packages(made)
+    return made
+
+
+def check_packages(made: object) -> None:
+    """Refuse a sampler or a pruner that needs a package which is not installed.
+
+    Raises:
+        UsageError: It does; the message says how to install it.
+    """
+    for cls in type(made).__mro__:
+        if missing := [name for name in _PACKAGES.get(cls.__name__, ()) if find_spec(name) is None]:
+            packages = " ".join(missing)
+            raise UsageError(f"Optuna's {cls.__name__} needs {' and '.join(missing)}: pip install {packages}")
 
 
 def arguments(kind: Kind, name: str, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -12,6 +12,7 @@ from nbckpt.render import count
 from nbckpt.trials.model.drawing import domains, with_values
 from nbckpt.trials.model.metrics import ITERATION, PLAIN, lookup
 from nbckpt.trials.model.objectives import listed
+from nbckpt.trials.model.optuna import check_packages
 from nbckpt.trials.model.space import Choice, Grid, Integer, Rounded, Uniform, index_of, round_to
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.trial import Status, Trial
@@ -42,7 +43,8 @@ class OptunaSearch(Search):
             one, it learns their last values only, and their journals are not read.
 
     Raises:
-        UsageError: Study, metric and space do not fit together, or Optuna is missing.
+        UsageError: Study, metric and space do not fit together, or Optuna or a package that the study's
+            sampler needs is missing.
     """
 
     def __init__(self, study: Study, spec: Spec, *, prunes: bool = True) -> None:
@@ -220,8 +222,10 @@ def _param(path: tuple[Any, ...], domain: Any) -> _Param:
 
 
 def _check(study: Study, spec: Spec) -> None:
-    """Refuse a study that does not fit the experiment's spec."""
+    """Refuse a study that does not fit the experiment's spec, or lacks a package."""
     check_spec(spec)
+    for part in (study.sampler, study.pruner):
+        check_packages(part)
     asked, objectives = [direction.name.lower() for direction in study.directions], spec.objectives
     if len(asked) != len(objectives):
         raise UsageError(

@@ -31,13 +31,14 @@ class OptunaSampler(Search):
         options: The arguments of this class. By default its seed is that of the experiment.
 
     Raises:
-        UsageError: Optuna is not installed or has no such sampler, or the sampler refuses the options.
+        UsageError: Optuna is not installed or has no such sampler, or the sampler refuses the options or
+            needs another package.
     """
 
     def __init__(self, sampler: str | BaseSampler, /, **options: Any) -> None:
         self.sampler, self.options = sampler, options
         self._search: OptunaSearch | None = None
-        self._made(0)
+        optuna.check_packages(self._made(0))
 
     def setup(self, experiment: ExperimentView) -> None:
         """See `Search.setup`."""
