@@ -303,6 +303,15 @@ def test_a_scheduler_may_decide_by_numbers_of_numpy() -> None:
     assert list(trial.rungs) == [0]
 
 
+def test_a_misspelt_metric_of_a_scheduler_is_noted() -> None:
+    needs = "the scheduler needs {}, which no trial reports: there are loss"
+    assert search(metric="los").notes == [needs.format("'los'")]
+    misspelt = ASHA(max_t=9, metric="losses", time_attr="steps")
+    assert search(name="f", scheduler=misspelt).notes == [needs.format("'losses'"), needs.format("'steps'")]
+    assert search(name="g").notes == []
+    assert search(name="h", scheduler=MedianStopping(1, time_attr="time_total_s")).notes == []
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [

@@ -198,7 +198,8 @@ class Runner(TrialSource):
         mine = [*self.pool.notes, *self._search.notes, *self._scheduler.notes]
         if run_settings is None:
             return mine
-        return [*mine, *run_settings.callbacks.notes, *unknown_metrics(trials, run_settings.stopper)]
+        unknown = unknown_metrics(trials, run_settings.stopper, self._scheduler.source)
+        return [*mine, *run_settings.callbacks.notes, *unknown]
 
     def pause(self, name: str = "") -> None:
         """Pause a trial, or all if there is no name. See `Experiment.pause`."""

@@ -101,12 +101,23 @@ def lacking(trials: Sequence[Trial], metric: str, otherwise: str) -> tuple[str, 
     return as_media(trials, metric) or reason, known or ("no others" if is_text else "none yet")
 
 
-def unknown_metrics(trials: Sequence[Trial], stopper: Stopper) -> Iterator[str]:
-    """Yield a sentence for each metric that a stop condition needs but no trial with results reports."""
-    unknown = [set(stopper.unknown(trial)) for trial in trials if trial.iteration]
-    for name in sorted(set.intersection(*unknown)) if unknown else ():
-        known = ", ".join(inferred(trials, most=None))
-        yield f"the stop condition needs {name!r}, which no trial reports: there are {known}"
+def unknown_metrics(
+    trials: Sequence[Trial], stopper: Stopper, scheduler: object | None = None
+) -> Iterator[str]:
+    """Yield a sentence for each metric that a stop condition or a *scheduler* needs but no trial reports.
+
+    Trials without results do not count.
+    """
+    ran = [trial for trial in trials if trial.iteration]
+    if not ran:
+        return
+    unknown = set.intersection(*(set(stopper.unknown(trial)) for trial in ran))
+    compared = {str(getattr(scheduler, name, "")) for name in ("metric", "time_attr")} - {""}
+    unreported = {name for name in compared if all(trial.newest(name) is None for trial in ran)}
+    for who, names in {"stop condition": unknown, "scheduler": unreported}.items():
+        for name in sorted(names):
+            known = ", ".join(inferred(trials, most=None)) or "none"
+            yield f"the {who} needs {name!r}, which no trial reports: there are {known}"
 
 
 def varying(trials: Sequence[Trial]) -> list[str]:
