@@ -149,7 +149,7 @@ def run(
     resources = resources_of(gpus, cpus, resources_per_trial)
     spec = Spec(
         *(trainable, dict_of("config", config or {}), num_samples, _own_seed(seed), stop),
-        *(max_concurrent or most_at_once(executor, resources), max_failures),
+        *(most_at_once(executor, resources) if max_concurrent is None else max_concurrent, max_failures),
         retention_of(keep_checkpoints),
         *(checkpoint_every, checked_callbacks(callbacks)),
         *(executor if isinstance(executor, str) else executor.name, resources),

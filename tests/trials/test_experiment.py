@@ -613,6 +613,7 @@ def test_the_checkpoint_of_a_retry_is_kept_while_the_trial_runs() -> None:
     [
         ({"num_samples": 0}, "num_samples=0 is too few"),
         ({"max_concurrent": -1}, "max_concurrent=-1 is too few"),
+        ({"max_concurrent": 0}, "max_concurrent=0 is too few: give 1 or more"),
         ({"max_failures": -1}, "max_failures=-1 is too few"),
         ({"keep_checkpoints": 0}, "keep_checkpoints=0 would keep none"),
         ({"num_samples": None}, "num_samples=None is not a whole number"),
