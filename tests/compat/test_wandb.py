@@ -79,6 +79,24 @@ def test_values_of_one_step_are_one_result(store: Path) -> None:
     assert (trial.newest("c"), trial.newest("d")) == (1, 1)
 
 
+def test_names_of_nbckpt_s_counts_are_kept_under_other_names(
+    store: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = wandb.init(project="p")
+    for step in (1, 2):
+        run.log({"reward": step, "done": step == 1, "timestamp": 5, "training_iteration": 77})
+    wandb.summary["time_total_s"] = 3
+    run.finish()
+    (trial,) = trials(store)
+    assert (trial.status, trial.iteration) == (Status.TERMINATED, 3)
+    assert [result.get("wandb/done") for result in trial.results] == [True, False, None]
+    assert [result.get("wandb/training_iteration") for result in trial.results] == [77, 77, None]
+    assert (trial.newest("wandb/timestamp"), trial.newest("wandb/time_total_s")) == (5, 3)
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "nbckpt: 'done' is a name of nbckpt's own: what you log is kept as 'wandb/done'"
+    assert len(said) == 4
+
+
 def test_the_configuration_may_change_while_the_run_is_open(store: Path) -> None:
     run = wandb.init(project="p", config=argparse.Namespace(lr=0.1))
     wandb.config.update({"depth": 3})

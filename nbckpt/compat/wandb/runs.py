@@ -12,6 +12,7 @@ from typing import Any, Self
 from nbckpt.compat.wandb.data import loggable
 from nbckpt.errors import NotFoundError, TrialError, UsageError
 from nbckpt.trials.engine.open_trial import OpenTrial
+from nbckpt.trials.model.metrics import is_automatic
 
 
 def values_of(given: Any) -> dict[str, Any]:
@@ -146,6 +147,9 @@ class Run:
             step: The step; a new one ends the result of the one before.
             commit: Whether the result ends with this call; by default yes without a step, and no with one.
 
+        A name of nbckpt's own counts, such as `done` or `timestamp`, is kept as `wandb/done`, and a line says
+        so once.
+
         Raises:
             UsageError: *data* is not a dict, or the step is below the last one.
         """
@@ -167,7 +171,7 @@ class Run:
         step, self._step = self._step, None
         if self.trial is None or not (values or new):
             return
-        self.trial.report(new | values | ({} if step is None else {"step": step}))
+        self.trial.report(_renamed(new | values) | ({} if step is None else {"step": step}))
 
     def save(
         self, glob_str: str | None = None, base_path: str | None = None, policy: str = "live"
@@ -236,6 +240,17 @@ class Run:
 
     def __repr__(self) -> str:
         return f"Run({self.trial!r})" if self.trial else "Run(disabled)"
+
+
+def _renamed(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values without the names of nbckpt's own counts: it would overwrite them, or end the trial."""
+    renamed = {}
+    for name, value in values.items():
+        is_taken = is_automatic(str(name))
+        if is_taken:
+            say_once(name, f"{name!r} is a name of nbckpt's own: what you log is kept as 'wandb/{name}'")
+        renamed[f"wandb/{name}" if is_taken else name] = value
+    return renamed
 
 
 _said: set[str] = set()
