@@ -27,7 +27,9 @@ from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.trial import Trial, state_of
 from nbckpt.trials.training.loop import PlainLoop
 from nbckpt.trials.training.session import current, in_trial
+from nbckpt.trials.views.formats import tail
 
+_WIDEST = 60
 _turn = threading.Lock()
 """Held while a trial is opened: each thread gets a trial of its own."""
 
@@ -66,7 +68,7 @@ def track(
         config: The configuration.
         resume: Continue the newest trial that was paused or interrupted and that has these parameters; if
             there is none, open a new one, or with "must" none. Or the short name of the trial to continue,
-            such as "t3".
+            such as "t3", which must have these parameters too.
         metric: The metric that compares trials, or several; see `nbckpt.run`.
         mode: Whether `min` or `max` of the metric is best. With several metrics, one for each or for all.
         keep_checkpoints: How many of a trial's newest checkpoints to keep, or a `RetentionPolicy`.
@@ -78,8 +80,8 @@ def track(
         parameters: Further values of the configuration.
 
     Raises:
-        UsageError: This code runs in a trial already; another process has the trial to continue open; or the
-            experiment is one of `nbckpt.run`. Nothing was opened.
+        UsageError: This code runs in a trial already; another process has the trial to continue open, or it
+            has other parameters; or the experiment is one of `nbckpt.run`. Nothing was opened.
         NotFoundError: *resume* is "must", and there is no such trial. No trial was made.
         StoreError: The disk or the remote storage failed.
     """
@@ -152,16 +154,41 @@ def _to_continue(runner: Runner, given: Mapping[str, Any], *, resume: bool | str
         trial = runner.trial(resume)
         if runner.pool.has(trial):
             raise UsageError(f"{runner.folder.name}/{trial.id} is open already: finish it first")
+        _check_same(runner.folder.name, trial, given)
+        state_of(trial).config |= given  # a file has only the texts of objects
         return trial  # if another process has it open, that is refused when it is opened
     if not resume:
         return None
     elsewhere = runner.elsewhere()
     for trial in reversed(runner.trials.values()):
-        agrees = canonical({key: trial.config.get(key) for key in given}) == canonical(given)
         is_open = runner.pool.has(trial) or trial.id in elsewhere
-        if agrees and not trial.finished and not is_open:
+        if not _others(trial, given) and not trial.finished and not is_open:
             state_of(trial).config |= given  # a file has only the texts of objects
             return trial
     if resume == "must":
         raise NotFoundError(f"{runner.folder.name!r} has no trial to continue, but resume is 'must'")
     return None
+
+
+def _others(trial: Trial, given: Mapping[str, Any]) -> list[str]:
+    """Return the names of the parameters that a trial does not have with the *given* values."""
+    return [
+        key
+        for key, value in given.items()
+        if canonical({key: trial.config.get(key)}) != canonical({key: value})
+    ]
+
+
+def _check_same(name: str, trial: Trial, given: Mapping[str, Any]) -> None:
+    """Refuse to continue a trial with other parameters than its own.
+
+    Raises:
+        UsageError: One of the *given* parameters has another value.
+    """
+    for key in _others(trial, given):
+        wanted = tail(canonical({key: given[key]}), _WIDEST)
+        there = tail(canonical({key: trial.config[key]}), _WIDEST) if key in trial.config else f"no {key}"
+        raise UsageError(
+            f"{name}/{trial.id} has {there}, not {wanted}: continue it without {key}, and change {key} with "
+            "its update_config()"
+        )

@@ -145,6 +145,15 @@ def test_resume_takes_the_newest_trial_with_these_parameters(store: Path) -> Non
     assert nbckpt.track("e", resume="t1").trial_id == "t1"
 
 
+def test_a_trial_that_is_resumed_by_name_has_its_parameters() -> None:
+    nbckpt.track("e", {"layers": [1]}, lr=0.1).close(pause=True)
+    for given, has in [({"lr": 0.9}, '{"lr": 0.1}, not {"lr": 0.9}'), ({"k": 1}, 'no k, not {"k": 1}')]:
+        with pytest.raises(UsageError, match=f"e/t0 has {has}: continue it without"):
+            nbckpt.track("e", given, resume="t0")
+    run = nbckpt.track("e", {"layers": [1]}, lr=0.1, resume="t0")
+    assert (run.trial_id, run.config) == ("t0", {"layers": [1], "lr": 0.1})
+
+
 def test_save_keeps_what_of_a_namespace_can_be_kept(caplog: pytest.LogCaptureFixture) -> None:
     run = nbckpt.track("e")
     run.report(loss=1)
