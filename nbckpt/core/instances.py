@@ -6,11 +6,13 @@ Records name the functions that rebuild objects, as in `reducers`, so these func
 from __future__ import annotations
 
 import functools
+import gc
 import sys
 import typing
 from collections.abc import Callable
 from copyreg import dispatch_table
 from sys import modules
+from types import MappingProxyType
 from typing import Any
 
 from nbckpt._private_apis import index_references, set_index_references, set_tensor_hooks, tensor_hooks
@@ -18,6 +20,11 @@ from nbckpt.core.definitions import found_by_name
 
 Reduced = Any
 """The return value of `object.__reduce_ex__`."""
+
+VIEWS: dict[type, Callable[..., Any]] = {
+    type(view(dict[str, int]())): view for view in (dict.keys, dict.values, dict.items)
+}
+"""The types of the views of a dict, each with what makes them."""
 
 
 # Functions with a cache. They are found by name.
@@ -35,6 +42,18 @@ def reduce_cached(function: Any) -> Reduced:
 def make_cached(function: Callable[..., Any], maxsize: int | None, typed: bool) -> Any:  # noqa: FBT001  as in the record
     """Wrap a function with an empty cache."""
     return functools.lru_cache(maxsize, typed)(function)
+
+
+def reduce_dict_view(view: Any) -> Reduced:
+    """Reduce the keys, the values or the items of a dict to the dict itself, which may be a variable too."""
+    (owner,) = gc.get_referents(view)
+    return VIEWS[type(view)], (owner,)
+
+
+def reduce_proxy(proxy: MappingProxyType[Any, Any]) -> Reduced:
+    """Reduce a read-only view of a mapping to the mapping itself."""
+    (owner,) = gc.get_referents(proxy)
+    return MappingProxyType, (owner,)
 
 
 def reduce_new_type(kind: Any) -> Reduced:

@@ -299,6 +299,17 @@ def test_variables_share_with_their_class_again(kernel: Kernel) -> None:
     assert names["tags"] is names["C"].tags is names["p"].tags == [1]
 
 
+def test_views_of_a_dict_follow_it_again(kernel: Kernel) -> None:
+    kernel.run("from types import MappingProxyType; d = {'a': 1}")
+    kernel.run("k, i, p = d.keys(), d.items(), MappingProxyType(d)")
+    kernel.run("d.clear()")
+    arrived = kernel.undo()
+    assert (arrived.unseen, kernel.names["d"]) == ((), {"a": 1})
+    kernel.run("d['b'] = 2")
+    assert [*kernel.names["k"]] == [*kernel.names["p"]] == ["a", "b"]
+    assert [*kernel.names["i"]] == [("a", 1), ("b", 2)]
+
+
 def test_memory_that_no_name_leads_to_is_looked_at(kernel: Kernel) -> None:
     frame = pytest.importorskip("pandas").DataFrame
     kernel.run("a = np.zeros(1_000_000)")

@@ -240,6 +240,8 @@ _REDUCERS: dict[type, _Reduce] = {
     io.TextIOWrapper: _alone(instances.reduce_file),
     type(functools.lru_cache(len)): _alone(instances.reduce_cached),
     typing.NewType: _alone(instances.reduce_new_type),
+    types.MappingProxyType: _alone(instances.reduce_proxy),
+    **{kind: _alone(instances.reduce_dict_view) for kind in instances.VIEWS},
     type(dataclasses.MISSING): _alone(
         lambda _: "MISSING"
     ),  # restored as the same object, because code compares by identity
