@@ -87,15 +87,13 @@ def compiled(source: str, transform: Transform) -> Compiled:
     """
     reader = MagicReader(transform)
     codes: list[CodeType] = []
-    sources = [source]
-    while sources:
+    reader.magics.sources.append(source)
+    for part in reader.magics.sources:  # its magics add to them
         try:
-            tree = ast.parse(sources.pop())
+            tree = ast.parse(part)
             if "get_ipython" in ast.dump(tree):
                 tree = ast.fix_missing_locations(reader.visit(tree))
             codes.append(compile(tree, "<cell>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True))
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             reader.magics.unknown = f"it is not valid Python: {error}"
-        sources += reader.magics.sources
-        reader.magics.sources.clear()
     return codes, reader.magics

@@ -23,6 +23,8 @@ from nbckpt.core.algorithms import PREFERRED
 from nbckpt.errors import CodecError
 
 _MADE = "made by "
+_FORM = 2
+"""The form of keys. A new one parts the results that were kept with keys that lacked an input."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,8 @@ def cell_key(
     reach = _reach(code, namespace)
     inputs, problem = _digests(reach.reads, namespace, made, digester)
     python = ".".join(platform.python_version_tuple()[:2])
-    parts = {"source": normal_source(code.source), "inputs": inputs, "more": more, "python": python}
+    parts: dict[str, Any] = {"form": _FORM, "python": python, "inputs": inputs, "more": more}
+    parts["source"] = normal_source(code.source)
     if there := sorted(reach.deletes & namespace.keys()):
         parts["deletes"] = there
     text = PREFERRED.digest(json.dumps(parts, sort_keys=True).encode("utf-8", "backslashreplace")).hex()
@@ -99,10 +102,14 @@ def cell_key(
 
 
 def _reach(cell: CellCode, namespace: dict[str, Any]) -> Reach:
-    """Return what a cell leads to from the variables whose former values it reads."""
+    """Return what a cell leads to from the variables whose former values it reads.
+
+    Nothing tells when the code of a magic runs. So what the code around it binds first counts, too.
+    """
     reach = Reach(namespace)
-    reads, deletes = map(frozenset, former_uses(cell.source))
-    for code in compiled(cell.source, cell.transform)[0]:
+    codes, magics = compiled(cell.source, cell.transform)
+    for source, code in zip(magics.sources, codes, strict=True):
+        reads, deletes = map(frozenset, former_uses(source))
         used = uses(code)
         reach.follow(replace(used, reads=used.reads & reads, binds=frozenset(), deletes=deletes))
     return reach

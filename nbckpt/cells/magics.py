@@ -35,7 +35,7 @@ class Magics:
     """The magics of a cell.
 
     Attributes:
-        sources: The Python code that they run.
+        sources: The source of the cell, and the Python code that its magics run.
         binds: The variables that they bind.
         unknown: Why it is not known what they touch; empty if it is known.
     """

@@ -92,6 +92,7 @@ class CellCache:
         self._results: dict[int, CellResults] = {}
         self._stack = ExitStack()
         self._current: tuple[Session, CellRun, Recorder, Opened] | None = None
+        self._source = ""  # of the cell that runs; empty if it is not a kept one
         self._transformer = RunOnce()
 
     def register(self) -> None:
@@ -124,6 +125,8 @@ class CellCache:
 
         self._stack.close()
         self._current = None
+        running = self._shell.displayhook.exec_result
+        self._source = running.info.raw_cell if running else ""
         self.runs = result.kept is None
         if result.kept is not None:
             replay(self._shell, result.outputs, result.shown)
@@ -134,8 +137,11 @@ class CellCache:
         return self.runs
 
     def _ended(self, result: ExecutionResult | None = None) -> None:
-        """Keep the result of a cell that ended without an error."""
-        self.runs = False
+        """Keep the result of a cell that ended without an error; not of a cell in it, as `%%capture` runs."""
+        info = result.info if result is not None else None
+        if info is not None and self._source not in {"", info.raw_cell}:
+            return
+        self.runs, self._source = False, ""
         current, self._current = self._current, None
         self._stack.close()
         if current is None or result is None or not result.success:

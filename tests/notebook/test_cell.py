@@ -620,6 +620,68 @@ def test_magics_below_the_line_work(cells: Notebook, ran: Any) -> None:
     assert (ran.n, again.names["x"]) == (1, 5)
 
 
+@pytest.mark.parametrize(
+    ("setup", "body", "change"),
+    [
+        ("x = 1", "%%time\ny = x + 1", "x = 100"),
+        ("x = 1", "%%capture\ny = x + 1", "x = 100"),
+        ("x = 1", "for i in range(2):\n    %time y = x + 1", "x = 100"),
+        ("x = 1", "%%time\n%time y = x + 1", "x = 100"),
+        ("def f(): return 1", "%time y = f()", "def f(): return 2"),
+        ("x = 1\ndef f(): return x", "%%time\ny = f()", "x = 100"),
+    ],
+)
+def test_what_code_in_a_magic_reads_counts(
+    cells: Notebook, ran: Any, setup: str, body: str, change: str
+) -> None:
+    cells.run(f"import ran\n{setup}")
+    cell = f"%%ckpt cell prep\n{body}; ran.n += 1"
+    cells.run(cell)
+    runs = ran.n
+    cells.run(f"{setup}\ny = 'mine'")
+    cells.run(cell)
+    assert (ran.n, cells.names["y"]) == (runs, cells.run("f()" if "def" in setup else "x + 1"))
+    cells.run(change)
+    cells.run(cell)
+    assert ran.n == 2 * runs
+    assert cells.names["y"] == cells.run("f()" if "def" in setup else "x + 1")
+
+
+def test_what_code_in_a_magic_binds_first_does_not_count(cells: Notebook, ran: Any) -> None:
+    cell = "%%ckpt cell prep\n%%time\nimport ran\nran.n += 1\nx = 5\ny = [x for _ in 'ab']"
+    cells.run(cell)
+    cells.run("x = 7")
+    cells.run(cell)
+    assert (ran.n, cells.names["x"]) == (1, 5)
+
+
+@pytest.mark.parametrize("magic", ["%%time", "%%capture", "%%capture out"])
+def test_what_code_in_a_magic_changes_comes_back(cells: Notebook, ran: Any, magic: str) -> None:
+    cell = f"%%ckpt cell prep\n{magic}\nimport ran\nran.n += 1\nrows.append(2)\nprint('hello')"
+    for _ in range(2):
+        again = in_new_kernel("rows = [1]")
+        again.run(cell)
+        assert again.names["rows"] == [1, 2]
+        assert "out" not in magic or again.names["out"].stdout == "hello\n"
+    assert ran.n == 1
+
+
+def test_what_is_captured_is_not_shown_when_it_comes_back(
+    cells: Notebook, ran: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cells.run("%%ckpt cell prep\n%%capture out\nprint('hello')")
+    assert "Kept the result of cell prep: 1 variable" in capsys.readouterr().out
+    in_new_kernel().run("%%ckpt cell prep\n%%capture out\nprint('hello')")
+    shown = capsys.readouterr().out
+    assert "Restored out of cell prep" in shown
+    assert "hello" not in shown
+
+
+def test_a_cell_inside_does_not_end_the_kept_cell(cells: Notebook, ran: Any) -> None:
+    cells.run("%%ckpt cell prep\n%time get_ipython().run_cell('x = 2')\nx + 1")
+    assert cells.run("_") == 3
+
+
 def test_the_line_must_be_the_first_of_its_cell(cells: Notebook, ran: Any) -> None:
     inside = "get_ipython().run_cell_magic('ckpt', 'cell prep', 'x = 1')"
     assert "first line of its cell" in cells.error(inside)
