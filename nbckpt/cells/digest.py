@@ -195,7 +195,8 @@ class Digester:
         self._hasher.update(data)
 
     def _function(self, function: types.FunctionType) -> None:
-        if function.__globals__ is not self._namespace and _is_importable(function):
+        is_own = function.__globals__ is self._namespace or function.__module__ == self._module
+        if not is_own and _is_importable(function):  # a wrapper that a library made has the user's module
             self._write("name", f"{function.__module__}:{function.__qualname__}".encode())
             return
         held = (function.__closure__, function.__defaults__, function.__kwdefaults__)

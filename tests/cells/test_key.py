@@ -231,6 +231,28 @@ def test_a_class_has_the_same_digest_after_a_restore(library: str, setup: str, t
     assert len(digests) == 1
 
 
+def made(source: str, name: str) -> str:
+    """Return the digest of a variable of a notebook that ran *source*."""
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys.modules["__main__"], name, None, raising=False)
+        exec(source, namespace)
+        setattr(sys.modules["__main__"], name, namespace[name])
+        return Digester(namespace).digest(namespace[name])
+
+
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("@contextlib.contextmanager\ndef f(): yield 1", "f"),
+        ("class C:\n    @contextlib.contextmanager\n    def f(self): yield 1", "C"),
+    ],
+)
+def test_a_wrapped_function_counts_with_its_code(source: str, name: str) -> None:
+    source = f"import contextlib\n{source}"
+    assert made(source, name) == made(source, name) != made(source.replace(" 1", " 2"), name)
+
+
 # Which variables a cell reads before it binds them.
 
 NAMES = st.sampled_from("abcd")
