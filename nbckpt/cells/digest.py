@@ -39,8 +39,9 @@ _NOT_OF_CLASS = frozenset(
 )
 _OF_CODE = (
     *("co_name", "co_code", "co_names", "co_varnames", "co_freevars", "co_cellvars", "co_flags"),
-    *("co_argcount", "co_kwonlyargcount", "co_posonlyargcount", "co_consts"),
+    *("co_argcount", "co_kwonlyargcount", "co_posonlyargcount", "co_consts", "co_exceptiontable"),
 )
+_OF_FUNCTION = "__closure__", "__defaults__", "__kwdefaults__", "__name__", "__qualname__", "__doc__"
 _OF_TYPE_VARIABLE = "__name__", "__constraints__", "__bound__", "__covariant__", "__contravariant__"
 
 
@@ -199,8 +200,8 @@ class Digester:
         if not is_own and _is_importable(function):  # a wrapper that a library made has the user's module
             self._write("name", f"{function.__module__}:{function.__qualname__}".encode())
             return
-        held = (function.__closure__, function.__defaults__, function.__kwdefaults__)
-        self._items("function", [function.__code__, *held])
+        held = [getattr(function, name) for name in _OF_FUNCTION]
+        self._items("function", [function.__code__, *held, _annotations(function)])
         self._attributes(function.__dict__)
 
     def _class(self, kind: type) -> None:
@@ -247,6 +248,15 @@ def _is_librarys(value: object) -> bool:
     """Tell whether a value is the random generator that the functions of a library use."""
     functions = (getattr(sys.modules.get(module), name, None) for module, name in _GENERATORS.values())
     return any(getattr(function, "__self__", None) is value for function in functions)
+
+
+def _annotations(function: types.FunctionType) -> Any:
+    """Return the annotations of a function, or the function that gives them if it fails now."""
+    lazy = getattr(function, "__annotate__", None)  # from Python 3.14 on: reading the annotations keeps them
+    try:
+        return lazy(1) if lazy else function.__annotations__
+    except Exception:  # noqa: BLE001  it is the user's code: maybe a name of it is bound later
+        return lazy
 
 
 def _is_importable(value: Any) -> bool:

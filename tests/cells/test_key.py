@@ -253,6 +253,32 @@ def test_a_wrapped_function_counts_with_its_code(source: str, name: str) -> None
     assert made(source, name) == made(source, name) != made(source.replace(" 1", " 2"), name)
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("def f(a: int): return a", "def f(a: float): return a"),
+        ("def f(a): return a", "def f(a): return a\nf.__name__ = 'g'"),
+        ("def f(a): return a", "def f(a): return a\nf.__qualname__ = 'C.f'"),
+        ("def f(a): return a", "def f(a): return a\nf.__doc__ = 'It.'"),
+        (
+            "def f(a):\n    try:\n        a()\n        a()\n    except E:\n        return 1",
+            "def f(a):\n    try:\n        a()\n    except E:\n        return 1\n    else:\n        a()",
+        ),
+    ],
+    ids=["annotations", "name", "qualified name", "docstring", "handled errors"],
+)
+def test_every_part_of_a_function_counts(one: str, other: str) -> None:
+    assert made(one, "f") == made(one, "f") != made(other, "f")
+
+
+def test_annotations_with_a_name_that_is_bound_later_count() -> None:
+    source = "from typing import Any\ndef f(a: {}): return a"
+    if sys.version_info < (3, 14):
+        source = "from __future__ import annotations\n" + source
+    one, other = source.format("Later"), source.format("Never")
+    assert made(one, "f") == made(one, "f") != made(other, "f")
+
+
 # Which variables a cell reads before it binds them.
 
 NAMES = st.sampled_from("abcd")
