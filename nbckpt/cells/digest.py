@@ -7,18 +7,21 @@ draws. Here only contents count, and which mutable objects are one.
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
 import sys
 import types
 from bisect import bisect, bisect_left
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from dataclasses import Field
 from operator import itemgetter
 from typing import Any, TypeVar
 
 from nbckpt.core.algorithms import PREFERRED
 from nbckpt.core.definitions import contents_of
-from nbckpt.core.reducers import byte_range
-from nbckpt.core.spans import NO_OVERLAPS
+from nbckpt.core.reducers import OWNERS, byte_range
+from nbckpt.core.spans import NO_OVERLAPS, address_of
 from nbckpt.core.values.links import can_change
 from nbckpt.core.values.pickler import Pickler
 from nbckpt.errors import CodecError
@@ -27,6 +30,12 @@ _ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes, type(...)
 _GENERATORS = {"Random": ("random", "random"), "RandomState": ("numpy.random", "rand")}
 _start, _end = itemgetter(0), itemgetter(1)
 _HEAP_TYPE = 1 << 9
+_MAPPINGS: tuple[dict[str, int], ...] = {}, OrderedDict()
+_VIEWS = {
+    types.MappingProxyType,
+    *(type(view) for kept in _MAPPINGS for view in (kept.keys(), kept.values(), kept.items())),
+}
+"""The types whose objects show a mapping that they refer to."""
 _CAN_RECUR = (type, types.FunctionType, types.CellType, types.CodeType)
 _NOT_OF_CLASS = frozenset(
     {
@@ -59,8 +68,8 @@ class Digester:
         self._module = namespace.get("__name__", "__main__")
         self._numbers: dict[int, int] = {}
         self._kept: list[object] = []
-        self._ranges: dict[int, list[tuple[int, int, int, int]]] = {}
-        self._arrays = 0
+        self._ranges: list[tuple[int, int, int, int]] = []
+        self._buffers = 0
         self._hasher = PREFERRED.hasher()
         self._pickler = Pickler(len, namespace, NO_OVERLAPS, lambda _: True)
 
@@ -81,7 +90,7 @@ class Digester:
         """Return a digester that has digested the same values, and that goes on by itself."""
         other = copy.copy(self)
         other._numbers, other._kept = dict(self._numbers), [*self._kept]
-        other._ranges = {owner: [*ranges] for owner, ranges in self._ranges.items()}
+        other._ranges = [*self._ranges]
         return other
 
     def _write(self, kind: str, data: bytes = b"") -> None:
@@ -137,8 +146,17 @@ class Digester:
         elif kind.__name__ in _GENERATORS and _is_librarys(value):
             self._write("generator", kind.__name__.encode())  # see docs/decisions/0096
         elif kind is pickle.PickleBuffer:
+            self._shared_bytes(value.raw())
             self._memory(value.raw())
+        elif kind in _VIEWS:
+            self._items(kind.__name__, gc.get_referents(value))
+        elif kind is Field:  # the empty metadata of all fields is one object, and not after a restore
+            self._write("field")
+            fields = {name: getattr(value, name) for name in Field.__slots__}
+            self._attributes({**fields, "metadata": dict(value.metadata)})
         else:
+            if issubclass(kind, OWNERS):
+                self._shared_bytes(memoryview(value))
             self._reduced(value)
 
     def _items(self, kind: str, values: Any) -> None:
@@ -164,32 +182,34 @@ class Digester:
 
     def _array(self, array: Any) -> None:
         self._items("array", [str(array.dtype.descr if array.dtype.names else array.dtype), array.shape])
+        if array.size:
+            self._shared_memory(*byte_range(array))
         if array.dtype.hasobject:
             self._items("objects", array.ravel().tolist())
-            return
-        if array.size:
-            self._shared_memory(array)
-        self._memory(memoryview(array.ravel().view("u1")) if array.size else b"")
+        else:
+            self._memory(memoryview(array.ravel().view("u1")) if array.size else b"")
 
-    def _shared_memory(self, array: Any) -> None:
-        """Feed the number of the first array with which an array shares memory, and where.
+    def _shared_bytes(self, view: memoryview) -> None:
+        if _is_fixed(view):
+            self._items("shared", ())
+        elif view.nbytes:
+            low = address_of(view)
+            self._shared_memory(low, low + view.nbytes)
+
+    def _shared_memory(self, low: int, high: int) -> None:
+        """Feed the numbers of the first buffers with which a buffer shares memory, and where.
 
         Only the memory counts: a restored array has another base.
         """
-        root = array
-        while type(root.base) is type(array):
-            root = root.base
-        owner = root if root.base is None else getattr(root.base, "obj", root.base)
-        ranges = self._ranges.setdefault(id(owner), [])  # arrays of different owners share nothing
-        low, high = byte_range(array)
-        number, first = self._arrays, low
+        ranges, number, first = self._ranges, self._buffers, low
         begin = bisect(ranges, low, key=_end)
-        if met := ranges[begin : bisect_left(ranges, high, key=_start)]:
+        met = ranges[begin : bisect_left(ranges, high, key=_start)]
+        self._items("shared", [(number, low - first) for _, _, number, first in met])
+        if met:
             number, first = met[0][2:]
-            self._write("from", f"{number} {low - first}".encode())
             low, high = min(low, met[0][0]), max(high, met[-1][1])
         ranges[begin : begin + len(met)] = [(low, high, number, first)]
-        self._arrays += 1
+        self._buffers += 1
 
     def _memory(self, data: Any) -> None:
         self._write("memory", str(len(data)).encode())
@@ -248,6 +268,15 @@ def _is_librarys(value: object) -> bool:
     """Tell whether a value is the random generator that the functions of a library use."""
     functions = (getattr(sys.modules.get(module), name, None) for module, name in _GENERATORS.values())
     return any(getattr(function, "__self__", None) is value for function in functions)
+
+
+def _is_fixed(view: memoryview) -> bool:
+    """Tell whether a view shows an object that nothing can change, such as bytes."""
+    owner: Any = view
+    while type(owner) is memoryview:
+        owner = owner.obj
+    is_array = owner is None or hasattr(owner, "base")  # a read-only array can be a view of another one
+    return view.readonly and not is_array and memoryview(owner).readonly
 
 
 def _annotations(function: types.FunctionType) -> Any:

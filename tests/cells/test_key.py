@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import copy
 import pickle
 import random
@@ -73,6 +74,47 @@ def test_only_the_sharing_of_mutable_objects_counts() -> None:
     assert digest([array, array[:3]]) == digest([again, again[:3]])
     rows.append(rows)
     assert digest(rows) == digest(copy.deepcopy(rows))
+
+
+DATA = bytearray(b"abc")
+NUMBERS = array.array("i", [1, 2])
+OBJECTS = np.array([1, None], object)
+MAPPING = {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("shared", "apart"),
+    [
+        ([DATA, memoryview(DATA)[1:]], [DATA, memoryview(bytearray(DATA))[1:]]),
+        ([memoryview(DATA).toreadonly(), DATA], [memoryview(bytearray(DATA)).toreadonly(), DATA]),
+        ([DATA, np.frombuffer(DATA, "u1")], [DATA, np.frombuffer(bytearray(DATA), "u1")]),
+        ([NUMBERS, np.frombuffer(NUMBERS, "i")], [NUMBERS, np.frombuffer(NUMBERS[:], "i")]),
+        ([OBJECTS, OBJECTS[1:]], [OBJECTS, OBJECTS[1:].copy()]),
+        ([MAPPING, MAPPING.keys()], [MAPPING, MAPPING.copy().keys()]),
+        ([MAPPING.items(), MAPPING], [MAPPING.copy().items(), MAPPING]),
+        ([MAPPING, types.MappingProxyType(MAPPING)], [MAPPING, types.MappingProxyType(MAPPING.copy())]),
+    ],
+)
+def test_sharing_of_every_kind_of_memory_counts(shared: list[Any], apart: list[Any]) -> None:
+    assert digest(shared) == digest(shared) != digest(apart)
+
+
+def test_all_that_an_array_shares_counts() -> None:
+    memory, other = np.zeros(9), np.zeros(9)
+    middle = memory[2:7]
+    assert digest([memory[:3], memory[6:], middle]) != digest([memory[:3], other[6:], middle])
+
+
+def test_a_tensor_and_an_array_over_one_memory_count_as_one() -> None:
+    torch = pytest.importorskip("torch")
+    values, tensor = np.zeros(3), torch.zeros(3)
+    assert digest([values, torch.from_numpy(values)]) != digest([values, torch.from_numpy(values.copy())])
+    assert digest([tensor, tensor[1:]]) != digest([tensor, torch.zeros(3)[1:]])
+
+
+def test_no_memory_and_fixed_memory_have_digests() -> None:
+    for value in (bytearray(), array.array("i"), memoryview(b"a"), np.zeros(0), np.zeros(0, object)):
+        assert digest(value) == digest(value)
 
 
 class Point:
