@@ -30,6 +30,7 @@ _ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes, type(...)
 _GENERATORS = {"Random": ("random", "random"), "RandomState": ("numpy.random", "rand")}
 _start, _end = itemgetter(0), itemgetter(1)
 _HEAP_TYPE = 1 << 9
+_IN_C_ORDER, _IN_FORTRAN_ORDER, _WRITEABLE = 1, 2, 0x400  # NumPy's flags of an array
 _MAPPINGS: tuple[dict[str, int], ...] = {}, OrderedDict()
 _VIEWS = {
     types.MappingProxyType,
@@ -147,6 +148,7 @@ class Digester:
             self._write("generator", kind.__name__.encode())  # see docs/decisions/0096
         elif kind is pickle.PickleBuffer:
             self._shared_bytes(value.raw())
+            self._write("read-only" if value.raw().readonly else "writable")
             self._memory(value.raw())
         elif kind in _VIEWS:
             self._items(kind.__name__, gc.get_referents(value))
@@ -181,7 +183,11 @@ class Digester:
             self._feed(("id of", ids[value]) if type(value) is int and value in ids else value)
 
     def _array(self, array: Any) -> None:
-        self._items("array", [str(array.dtype.descr if array.dtype.names else array.dtype), array.shape])
+        dtype, flags = array.dtype, array.flags.num  # the attribute flags.writeable can warn
+        is_plain = dtype.names is None and dtype.metadata is None
+        is_fortran = flags & (_IN_C_ORDER | _IN_FORTRAN_ORDER) == _IN_FORTRAN_ORDER
+        described = [str(dtype) if is_plain else dtype, array.shape, is_fortran, bool(flags & _WRITEABLE)]
+        self._items("array", described)
         if array.size:
             self._shared_memory(*byte_range(array))
         if array.dtype.hasobject:

@@ -9,6 +9,7 @@ import random
 import subprocess
 import sys
 import types
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,43 @@ MAPPING = {"a": 1}
 )
 def test_sharing_of_every_kind_of_memory_counts(shared: list[Any], apart: list[Any]) -> None:
     assert digest(shared) == digest(shared) != digest(apart)
+
+
+GRID = np.arange(6).reshape(2, 3)
+FIXED = np.arange(6).reshape(2, 3)
+FIXED.flags.writeable = False
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        np.asfortranarray(GRID),
+        FIXED,
+        GRID.astype(np.dtype(GRID.dtype, metadata={"unit": "m"})),
+        GRID.astype(GRID.dtype.newbyteorder()),
+    ],
+    ids=["order", "read-only", "metadata", "byte order"],
+)
+def test_how_an_array_is_kept_counts(other: Any) -> None:
+    assert looks(other).partition("(")[2] == looks(GRID).partition("(")[2]
+    assert digest(other) == digest(other) != digest(GRID)
+
+
+def test_the_layout_and_metadata_of_a_record_count() -> None:
+    fields = [("x", "i1"), ("y", "f8")]
+    kinds = [np.dtype(fields), np.dtype(fields, align=True), np.dtype(fields, metadata={"unit": "m"})]
+    nested = np.dtype([("x", np.dtype("i1", metadata={"unit": "m"})), ("y", "f8")])
+    assert len({digest(np.zeros(2, kind)) for kind in [*kinds, nested]}) == 4
+
+
+def test_whether_a_view_of_bytes_can_be_written_counts() -> None:
+    assert digest(memoryview(DATA)) != digest(memoryview(DATA).toreadonly())
+
+
+def test_a_digest_of_broadcast_arrays_warns_of_nothing() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert digest(np.broadcast_arrays(np.arange(3), np.zeros((2, 3))))
 
 
 def test_all_that_an_array_shares_counts() -> None:
