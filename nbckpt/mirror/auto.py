@@ -236,9 +236,7 @@ class AutoMirror:
             except Exception as error:
                 self._note(status.url, str(error))
                 raise
-            left_out = len(mirrored.checkpoints.left_out)
-            failure = f"{left_out} damaged keys are not there: see %ckpt verify" if left_out else ""
-            if self._note(status.url, failure, last=mirrored, pushed_at=now()):
+            if self._note(status.url, _left_out(mirrored), last=mirrored, pushed_at=now()):
                 self._sent = marks
             return mirrored
 
@@ -252,8 +250,12 @@ class AutoMirror:
         with self._changing:
             if self._status is None or self._status.url != url:
                 return False
+            is_known = self._is_reported and failure == self._status.failure
             self._status = replace(self._status, failure=failure, progress=None, **news)
-            self._failures, self._is_reported = (self._failures + 1 if failure else 0), not failure
+            self._failures, self._is_reported = (
+                (self._failures + 1 if failure else 0),
+                is_known or not failure,
+            )
             return True
 
     def trouble(self) -> str:
@@ -333,3 +335,12 @@ def _version(file: Path) -> object:
 
 def _status_of(settings: Note) -> AutoStatus:
     return AutoStatus(settings.url, settings.period, is_running=False, after_saves=settings.after_saves)
+
+
+def _left_out(mirrored: Mirrored) -> str:
+    """Return what a push left out that only the user can help; "" for nothing."""
+    damaged = len(mirrored.checkpoints.left_out)
+    texts = [f"{damaged} damaged keys are not there: see %ckpt verify"] if damaged else []
+    parts = mirrored.experiments.items()
+    texts += [f"experiment {name}: {part.left_out[name]}" for name, part in parts if name in part.left_out]
+    return "; ".join(texts)

@@ -136,7 +136,9 @@ def test_sync_status_shows_settings_of_store_and_experiments(notebook: Notebook,
     assert list(notebook.run("%ckpt sync").experiments) == ["e"]
 
 
-def test_sync_status_names_experiments_that_are_not_pushed(notebook: Notebook, tmp_path: Path) -> None:
+def test_sync_status_names_experiments_that_are_not_pushed(
+    notebook: Notebook, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     there = tmp_path / "there"
     for folder in (None, there / "experiments"):
         nbckpt.run(lambda config: nbckpt.report(loss=1.0), name="e", folder=folder, executor="inline").wait(
@@ -145,7 +147,11 @@ def test_sync_status_names_experiments_that_are_not_pushed(notebook: Notebook, t
     notebook.run(f"%ckpt sync {there} --period 0 --no-saves")
     said = f"Not copied from experiment e: e: {there} has another experiment of this name"
     assert said in str(notebook.run("%ckpt sync --now"))
+    told = f"{there} is not up to date: experiment e: {there} has another experiment of this name"
+    assert told in capsys.readouterr().err
     assert said in str(notebook.run("%ckpt sync --status"))
+    notebook.run("%ckpt sync --now")
+    assert told not in capsys.readouterr().err  # once
 
 
 def test_an_unreadable_experiment_does_not_hide_the_sync_status(notebook: Notebook, tmp_path: Path) -> None:
