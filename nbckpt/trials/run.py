@@ -181,18 +181,26 @@ def _started(
     origin = find_origin(restore, place.parent)
     experiment, runner = open_runner(place, spec)
     with runner.claimed():
-        _prepare(runner, spec, resume, origin, keep_seed=keep_seed)
-        runner.launch(experiment, trials_to_run(runner, source), source, executor)
-    return experiment
+        while True:
+            with runner.starting() as starting:
+                _check(runner, spec, resume)
+                if not runner.pool.workers:
+                    _renew(runner, spec, origin, keep_seed=keep_seed)
+                    runner.launch(starting, experiment, trials_to_run(runner, source), source, executor)
+                    return experiment
+            _end_former(runner)
 
 
-def _prepare(runner: Runner, spec: Spec, resume: Resume, origin: Origin | None, *, keep_seed: bool) -> None:
-    """Give an experiment its new *spec*. When this returns, none of its trials runs here."""
+def _check(runner: Runner, spec: Spec, resume: Resume) -> None:
+    """Find or make an experiment, take in what is there, and refuse one that `run` cannot continue."""
     find_or_make(runner.folder, spec, resume)
     runner.refresh()
     if runner.spec.executor == CellExecutor.name:
         raise UsageError(f"{only_in_its_loop(runner.folder.name)}. Give trials of a function another name")
-    _end_former(runner)
+
+
+def _renew(runner: Runner, spec: Spec, origin: Origin | None, *, keep_seed: bool) -> None:
+    """Give an experiment its new *spec*. None of its trials runs here."""
     runner.settle()
     before = runner.spec
     seed = before.seed if keep_seed else spec.seed

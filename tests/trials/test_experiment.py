@@ -21,10 +21,12 @@ from trials.conftest import forget
 import nbckpt
 from nbckpt.store import scan
 from nbckpt.trials import Catalog, Experiment, Status, Trainable, Trial
+from nbckpt.trials.engine.pool import WorkerPool
 from nbckpt.trials.home import experiments_folder
-from nbckpt.trials.model import params, summary_file
+from nbckpt.trials.model import journal, params, summary_file
 from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.model.spec import Spec
+from nbckpt.trials.model.view import internals
 
 SECONDS = 60
 
@@ -349,6 +351,91 @@ def test_a_rerun_of_a_name_ends_the_former_run_and_continues() -> None:
     assert second.wait(SECONDS)
     trial = second.trials[0]
     assert [result["training_iteration"] for result in trial.results] == list(range(1, trial.iteration + 1))
+
+
+def events(trial: Trial) -> list[str]:
+    """Return what the journal of a trial says about its attempts, in order."""
+    lines = (trial.folder / journal.FILE).read_text().splitlines()
+    names = [json.loads(line).get("event") for line in lines]
+    return [name for name in names if name in {"queue", "start", "pause", "end", "error"}]
+
+
+def beside_the_first_launch(monkeypatch: pytest.MonkeyPatch, call: Callable[[], object]) -> threading.Thread:
+    """Return a thread that does *call* when the next launch has chosen its trials and not begun them."""
+    work = WorkerPool.work
+    thread = threading.Thread(target=call)
+
+    def slow(*given: Any) -> None:
+        monkeypatch.undo()
+        thread.start()
+        thread.join(0.1)  # long enough to get in, if that could be
+        work(*given)
+
+    monkeypatch.setattr(WorkerPool, "work", slow)
+    return thread
+
+
+@pytest.mark.parametrize("others_run", [False, True])
+def test_of_two_threads_that_resume_a_trial_one_is_refused(
+    others_run: bool, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gates = [threading.Semaphore(0), threading.Semaphore(0)]
+
+    def train(config: dict[str, Any]) -> None:
+        saved = nbckpt.get_checkpoint()
+        for i in range(saved.to_dict()["i"] if saved else 0, 4):
+            gates[config["at"]].acquire()
+            nbckpt.report(i=i + 1, checkpoint={"i": i + 1})
+
+    experiment = nbckpt.run(train, {"at": nbckpt.grid_search([0, 1])}, max_concurrent=3)
+    trials = experiment.trials
+    until(experiment, lambda: statuses(experiment) == ["RUNNING"] * 2)
+    for at in range(1 if others_run else 2):
+        experiment.pause(f"t{at}")
+        gates[at].release()
+    until(experiment, lambda: trials[0].status == Status.PAUSED and experiment.running is others_run)
+    refused: list[str] = []
+
+    def resume() -> None:
+        try:
+            experiment.resume("t0")
+        except nbckpt.errors.UsageError as error:
+            refused.append(str(error))
+
+    with monkeypatch.context() as patch:
+        other = beside_the_first_launch(patch, resume)
+        resume()
+        other.join(SECONDS)
+    for gate in gates:
+        gate.release(20)
+    assert experiment.wait(SECONDS)
+    assert len(refused) == 1
+    assert events(trials[0]) == ["start", "pause", "queue", "start", "end"]
+    assert iterations(experiment)[0] == [1, 2, 3, 4]
+
+
+def test_of_two_threads_that_run_a_name_one_ends_the_other(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go = threading.Event()
+
+    def train(config: dict[str, Any]) -> None:
+        assert go.wait(SECONDS)
+        count(config)
+
+    def run() -> Experiment:
+        return nbckpt.run(train, name="e", max_concurrent=2)
+
+    with monkeypatch.context() as patch:
+        other = beside_the_first_launch(patch, run)
+        experiment = run()
+        # The other thread ends this run first.
+        until(experiment, lambda: not other.is_alive() or internals(experiment).asked("t0") == "pause")
+        go.set()
+        other.join(SECONDS)
+    assert experiment.wait(SECONDS)
+    assert [events(trial) for trial in experiment.trials] == [["start", "pause", "queue", "start", "end"]]
+    assert iterations(experiment) == [[1, 2, 3, 4]]
 
 
 def test_a_rerun_in_a_new_kernel_keeps_finished_trials() -> None:

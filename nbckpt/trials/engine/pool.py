@@ -14,6 +14,7 @@ from typing import Protocol
 from nbckpt.core.interrupts import uninterrupted
 from nbckpt.core.packs.pools import starts
 from nbckpt.trials.engine.attempt import Attempt
+from nbckpt.trials.engine.guarded import SafeScheduler
 from nbckpt.trials.engine.open_attempt import OpenAttempt
 from nbckpt.trials.engine.run_settings import RunSettings
 from nbckpt.trials.executors import InlineExecutor, ThreadExecutor
@@ -87,20 +88,21 @@ class WorkerPool:
         with self.changed:
             return self.changed.wait_for(lambda: not self.workers, timeout)
 
-    def work(self, trials: Iterable[Trial], most: int) -> None:
+    def work(self, trials: Iterable[Trial], most: int, starting: ExitStack) -> None:
         """Put *trials* in the line. Start as many worker threads as there is work for, at most *most*.
 
         If threads cannot start, the trials run in this thread, and the call returns at their end.
+
+        Args:
+            trials: Trials that neither run nor wait.
+            most: The most worker threads.
+            starting: The locks under which the trials were chosen; released before a trial runs here.
         """
         assert self.run_settings is not None
         concurrent, scheduler = self.run_settings.executor.concurrent, self.run_settings.scheduler
-        for trial in trials:
-            if trial.status != Status.PENDING or trial.attempts:
-                with TrialRecorder(trial) as recorder:
-                    scheduler.resume(trial, recorder)
-                    recorder.queue()
-            self.line.append(trial)
-        with ExitStack() as starting:
+        with starting:
+            with self.changed:
+                self._line_up(trials, scheduler)
             starting.enter_context(uninterrupted())  # a worker that is counted and does not work never ends
             with self.changed:
                 wanted = min(
@@ -123,6 +125,14 @@ class WorkerPool:
                 if not starts(thread):
                     self._go_on_inline(missing - at - 1, starting.close)
                     return
+
+    def _line_up(self, trials: Iterable[Trial], scheduler: SafeScheduler) -> None:
+        for trial in trials:
+            if trial.status != Status.PENDING or trial.attempts:
+                with TrialRecorder(trial) as recorder:
+                    scheduler.resume(trial, recorder)
+                    recorder.queue()
+            self.line.append(trial)
 
     def open(self, trial: Trial) -> OpenAttempt:
         """Start a trial whose code runs outside. `close` ends it.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Iterable
-from contextlib import nullcontext
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Literal
 
@@ -50,9 +51,27 @@ class Runner(TrialSource):
         self._executor: str | Executor | None = None
         self._owner: Owner | None = None
         self._experiment: shutdown.Running | None = None
+        self._start = threading.RLock()
+
+    @contextmanager
+    def starting(self) -> Iterator[ExitStack]:
+        """Let one thread at a time choose the trials to run next, until `launch` has them in the line.
+
+        While trials run, the pool's lock is held: no trial begins or ends meanwhile. Before the first one it
+        is another lock, because code of the user's prepares the run and may wait for the pool's lock.
+        """
+        with ExitStack() as starting:
+            starting.enter_context(self.pool.changed)
+            if not self.pool.workers:
+                starting.close()
+                starting.enter_context(self._start)
+                if not self.pool.wait(0):  # another thread was first
+                    starting.enter_context(self.pool.changed)
+            yield starting
 
     def launch(
         self,
+        starting: ExitStack,
         experiment: shutdown.Running,
         trials: Iterable[Trial],
         search: Search | None = None,
@@ -65,6 +84,7 @@ class Runner(TrialSource):
         The caller has claimed the experiment.
 
         Args:
+            starting: What `starting` yielded before the trials were chosen.
             experiment: The handle that callbacks and the search get.
             trials: The trials to run.
             search: The source of further configurations; by default the search so far.
@@ -82,7 +102,7 @@ class Runner(TrialSource):
         if is_first:
             self._scheduler.interrupted = {trial.id for trial in trials if _is_interrupted(trial)}
         try:
-            self.pool.work(trials, self.spec.max_concurrent)
+            self.pool.work(trials, self.spec.max_concurrent, starting)
         finally:
             self.wait(0)  # if trials run in this thread, all of them have ended
 
@@ -266,19 +286,21 @@ class Runner(TrialSource):
         """Resume a trial, or all if there is no name. See `Experiment.resume`."""
         if self.spec.executor == CellExecutor.name:
             raise UsageError(only_in_its_loop(self.folder.name))
-        if not name:
-            self._search.reopen()
-            self._scheduler.reopen()
-        if not name and len(self.trials) < self.spec.num_samples:  # a search that the spec keeps goes on
+        with self.starting() as starting:
+            if not name:
+                self._search.reopen()
+                self._scheduler.reopen()
+            if not name and len(self.trials) < self.spec.num_samples:  # a search that the spec keeps goes on
+                self._load(trust=trust)
+                self._search = self._find_search()
+            self.settle()
+            self.resumable(name, errored=errored)  # nothing is loaded if there is nothing to resume
             self._load(trust=trust)
-            self._search = self._find_search()
-        self.settle()
-        self.resumable(name, errored=errored)  # nothing is loaded if there is nothing to resume
-        self._load(trust=trust)
-        trials = self.resumable(name, errored=errored)  # the scheduler, now loaded, keeps those that it holds
-        if trust:
-            trust_trials(self.folder, trials)
-        self.launch(experiment, trials, alone=bool(name))
+            # Again, since the scheduler, now loaded, keeps those that it holds.
+            trials = self.resumable(name, errored=errored)
+            if trust:
+                trust_trials(self.folder, trials)
+            self.launch(starting, experiment, trials, alone=bool(name))
 
     def settle(self) -> None:
         """Let decisions of a dead kernel take effect. The caller has claimed the experiment."""
