@@ -9,7 +9,7 @@ from typing import Any
 
 from nbckpt.errors import UsageError
 from nbckpt.media.base import LARGEST, LONGEST_NAME, MOST, Encoded, Media
-from nbckpt.render import short, size
+from nbckpt.render import error_text, short, size
 
 LONGEST_TEXT = 2_000
 """A text with more characters is stored as media; a shorter one stays in the result."""
@@ -93,7 +93,7 @@ class Intake:
         try:
             encoded = _fitting(label, value, media)
         except Exception as error:  # noqa: BLE001  drawing may raise anything, and the trial continues
-            said = str(error) if isinstance(error, UsageError) else f"{type(error).__name__}: {error}"
+            said = str(error) if isinstance(error, UsageError) else error_text(error)
             self._say(label, f"{short(label)!r} was not kept: {said}")
             return f"not kept: {said}"
         media[label] = encoded

@@ -3,7 +3,7 @@
 from nbckpt.render.page import Cell, Column, Fold, Frame, Hint, Page, Picture, Table
 from nbckpt.render.result import Result, Rich, html_of
 from nbckpt.render.sparkline import thinned
-from nbckpt.render.text import visible
+from nbckpt.render.text import error_text, visible
 from nbckpt.render.values import age, count, duration, listed, moment, short, size
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "age",
     "count",
     "duration",
+    "error_text",
     "html_of",
     "listed",
     "moment",

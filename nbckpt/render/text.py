@@ -106,6 +106,19 @@ def _cell(cell: Cell | str) -> str:
     return " ".join(filter(None, (blocks(cell.course), short(visible(cell.text), _WIDEST))))
 
 
+def error_text(error: BaseException) -> str:
+    """Return an exception's type and message. If its `__str__` fails, return the type alone.
+
+    >>> error_text(ValueError("no")), error_text(ValueError())
+    ('ValueError: no', 'ValueError')
+    """
+    name = type(error).__name__
+    try:
+        return f"{name}: {error}" if str(error) else name
+    except Exception:  # noqa: BLE001  it is code of the user's
+        return name
+
+
 def visible(text: str) -> str:
     r"""Return *text* on one line, with every character that could control a terminal spelled out.
 

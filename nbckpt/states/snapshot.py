@@ -14,6 +14,7 @@ from typing import IO, Any
 
 from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.errors import UsageError
+from nbckpt.render import error_text
 from nbckpt.states.registry import Registered, current
 from nbckpt.states.state import State, name_of
 
@@ -115,7 +116,7 @@ def put_back(taken: Mapping[str, Snapshot]) -> dict[str, str]:
                 state.load(BytesIO(snapshot.data))
                 current.get().note([name.removeprefix(PREFIX)], "loaded")
         except Exception as error:  # noqa: BLE001  an error of the user's code, handled like that of a variable
-            failed[name] = f"{type(error).__name__}: {error}"
+            failed[name] = error_text(error)
     return failed
 
 

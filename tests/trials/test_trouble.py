@@ -108,6 +108,44 @@ def test_a_worker_thread_that_breaks_down_ends_the_wait(monkeypatch: pytest.Monk
     assert experiment.trials[0].status == Status.TERMINATED
 
 
+class Silent(Exception):  # noqa: N818  an error of a library's
+    """Its message cannot be made."""
+
+    def __str__(self) -> str:
+        return self.missing  # type: ignore[attr-defined, no-any-return]
+
+
+def raise_silent(*_: object) -> Any:
+    raise Silent
+
+
+@pytest.mark.parametrize("executor", ["thread", "inline", pytest.param("process", marks=pytest.mark.slow)])
+def test_an_error_without_a_message_fails_its_trial(executor: str) -> None:
+    experiment = nbckpt.run(raise_silent, executor=executor)
+    assert experiment.wait(SECONDS)
+    trial = experiment.trials[0]
+    assert (trial.status, trial.error, experiment.notes) == (Status.ERROR, "Silent", [])
+    assert "raise Silent" in trial.traceback
+
+
+@pytest.mark.parametrize("method", ["setup", "suggest", "reported", "ended"])
+def test_an_error_of_a_search_needs_no_message(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Same, method, raise_silent, raising=False)
+    experiment = nbckpt.run(report_once, search=Same(), num_samples=1)
+    assert experiment.wait(SECONDS)
+    assert experiment.notes == [f"the search is over since {method} failed: Silent"]
+
+
+def test_an_error_of_a_callback_or_of_stop_needs_no_message() -> None:
+    class Fails(Callback):
+        on_trial_start = raise_silent
+
+    experiment = nbckpt.run(report_once, callbacks=[Fails()], stop=raise_silent)
+    assert experiment.wait(SECONDS)
+    assert experiment.notes == ["Fails is off since on_trial_start failed: Silent"]
+    assert experiment.trials[0].error == "stop() failed: Silent"
+
+
 class Slow(BackgroundCallback):
     """Holds up the trial that saved a checkpoint until the test lets it go."""
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
+from nbckpt.render import error_text
 from nbckpt.trials.model.callback import BackgroundCallback
 from nbckpt.trials.model.spec import CallbackLike
 
@@ -55,7 +56,7 @@ class Callbacks:
     def _drop(self, listed: tuple[CallbackLike, Any], method: str, error: Exception) -> None:
         name = type(listed[0]).__name__
         _log.warning("%s.%s failed", name, method, exc_info=error)
-        self._failures.append(f"{name} is off since {method} failed: {type(error).__name__}: {error}")
+        self._failures.append(f"{name} is off since {method} failed: {error_text(error)}")
         with suppress(ValueError):  # another thread was first
             self.listed.remove(listed)
 

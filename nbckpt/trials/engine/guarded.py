@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from nbckpt.errors import StoreError
+from nbckpt.render import error_text
 from nbckpt.trials.model.decision import Decision
 from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.model.trial import Status, Trial, is_held, rungs_of, state_of
@@ -77,9 +78,7 @@ class Guarded:
                 return getattr(self.source, method)(*arguments)
             except Exception as error:  # noqa: BLE001  the trials continue without it
                 _log.warning("the %s's %s failed", self.kind, method, exc_info=error)
-                self._failures.append(
-                    f"the {self.kind} is over since {method} failed: {type(error).__name__}: {error}"
-                )
+                self._failures.append(f"the {self.kind} is over since {method} failed: {error_text(error)}")
                 self.source = None
                 return None
 

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from nbckpt.core.interrupts import uninterrupted
 from nbckpt.core.packs.pools import starts
+from nbckpt.render import error_text
 from nbckpt.trials.engine.attempt import Attempt
 from nbckpt.trials.engine.guarded import SafeScheduler
 from nbckpt.trials.engine.open_attempt import OpenAttempt
@@ -194,7 +195,7 @@ class WorkerPool:
             raise
         except BaseException as error:  # noqa: BLE001  waiting threads must hear of the end, whatever it is
             _log.exception("%s: nbckpt itself failed", self._name)
-            self.notes.append(f"a worker thread ended: {type(error).__name__}: {error}")
+            self.notes.append(f"a worker thread ended: {error_text(error)}")
             self._rest()
             self._gone()
 
@@ -281,7 +282,7 @@ class WorkerPool:
         try:
             self.run_settings.executor.idle()
         except Exception as error:  # noqa: BLE001  an executor of the user's may raise anything
-            self.notes.append(f"the executor failed after the trials: {type(error).__name__}: {error}")
+            self.notes.append(f"the executor failed after the trials: {error_text(error)}")
 
     def _interrupted(self) -> None:
         """Pause the trials that wait for their turn, and end the work."""

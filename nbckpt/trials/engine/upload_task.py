@@ -12,6 +12,7 @@ from pathlib import Path
 
 from nbckpt.provenance import trial as provenance
 from nbckpt.provenance.inputs import FILE as INPUTS
+from nbckpt.render import error_text
 from nbckpt.store.base import CACHE, STAGING
 from nbckpt.sync import BackgroundSyncer, DefaultSyncer
 from nbckpt.sync.request import Request
@@ -61,7 +62,7 @@ class UploadTask:
             if not self.syncer.sync_up_if_needed(*request) and forced:
                 self.syncer.sync_up(*request)
         except Exception as error:  # noqa: BLE001  the trial continues after any error
-            self.failure = f"{type(error).__name__}: {error}"
+            self.failure = error_text(error)
             _log.warning("%s: %s", self.remote, self.failure)
 
     def wait(self, timeout: float) -> bool:

@@ -13,6 +13,7 @@ from nbckpt.core.values.by_value import dumps
 from nbckpt.core.values.classes import Classes
 from nbckpt.core.values.diagnose import blame
 from nbckpt.errors import CodecError, NbckptError, TrialError
+from nbckpt.render import error_text
 from nbckpt.trials.executors.base import Job
 from nbckpt.trials.model.metrics import Result, plain
 from nbckpt.trials.training.function import FunctionRunner
@@ -40,7 +41,7 @@ def outcome(function: Callable[..., Any], *arguments: Any) -> bytes:
     except Exception as error:  # noqa: BLE001  a value's own pickling may raise anything
         if isinstance(returned, Result):
             return _dump((replace(returned, metrics=plain(returned.metrics)), None))
-        return _failed(TrialError(f"the reported result cannot be sent: {type(error).__name__}: {error}"))
+        return _failed(TrialError(f"the reported result cannot be sent: {error_text(error)}"))
 
 
 def result_of(data: bytes) -> Any:
@@ -53,7 +54,7 @@ def result_of(data: bytes) -> Any:
     try:
         returned, failed = Classes().load(data, ())
     except Exception as error:
-        raise TrialError(f"the reported result cannot be loaded here: {error}") from error
+        raise TrialError(f"the reported result cannot be loaded here: {error_text(error)}") from error
     if failed is not None:
         _raise(*failed)
     return returned

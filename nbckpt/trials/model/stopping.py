@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nbckpt.errors import TrialError, UsageError
+from nbckpt.render import error_text
 from nbckpt.trials.model.metrics import as_float, as_plain, is_number, lookup
 from nbckpt.trials.model.trial import Trial
 
@@ -54,7 +55,7 @@ class Stopper:
             try:
                 return "stop() said so" if stop(trial.id, result) else ""
             except Exception as error:
-                raise TrialError(f"stop() failed: {type(error).__name__}: {error}") from error
+                raise TrialError(f"stop() failed: {error_text(error)}") from error
         if not isinstance(stop, Mapping):
             return f"trained for {stop:g} s" if trial.elapsed_s >= stop else ""
         for name, limit in stop.items():

@@ -14,6 +14,7 @@ from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.errors import CorruptError, NotFoundError, TrialError, UsageError
 from nbckpt.media.base import Encoded
 from nbckpt.media.intake import Intake
+from nbckpt.render import error_text
 from nbckpt.trials.checkpoints.folder import CheckpointFolder, find
 from nbckpt.trials.checkpoints.packing import pack
 from nbckpt.trials.checkpoints.record import PREFIX, TEMPORARY, Record
@@ -328,7 +329,7 @@ def _own(value: Any) -> Any:
 
 def failure(error: BaseException) -> TrialError:
     """Return the TrialError for an exception of the user's code, which is its cause."""
-    raised = TrialError(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+    raised = TrialError(error_text(error))
     raised.__cause__ = error
     return raised
 
