@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import re
 import sys
 import tempfile
@@ -356,6 +357,25 @@ def test_a_log_txt_replaced_by_the_trial_is_kept(tmp_path: Path) -> None:
     log.close()
     assert (tmp_path / "log.txt").read_text() == "ours\n"
     assert len(said) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks there")
+@pytest.mark.parametrize("executor", ["thread", "inline"])
+def test_a_line_printed_by_a_fork_does_not_end_the_log(
+    executor: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def train(config: dict[str, Any]) -> None:
+        print("before", flush=True)
+        child = os.fork()
+        if not child:
+            print("a worker", flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
+        print("after", flush=True)
+
+    trial = finished(train, executor=executor).trials[0]
+    assert (trial.log(), trial.note) == (["before", "after"], "done")
+    assert capfd.readouterr().out == "before\na worker\nafter\n"
 
 
 def side_by_side(train: Any, executor: str) -> Experiment:

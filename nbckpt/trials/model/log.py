@@ -36,6 +36,8 @@ class _TheirsError(StoreError):
 class Log:
     """Appends to one trial's log. Any thread may write. A failure never stops the code that prints.
 
+    What a fork of this process prints is not kept: two processes would write one file.
+
     Args:
         folder: The trial's folder.
         warns: Called once with the reason if nothing can be written.
@@ -46,6 +48,7 @@ class Log:
         self._file = folder / FILE
         self._warns = warns
         self._lock = threading.Lock()
+        self._process = os.getpid()
         self._fd: int | None = None
         self._is_new = is_new
         self._size = 0
@@ -53,7 +56,7 @@ class Log:
 
     def write(self, text: str) -> None:
         """Add *text*. The first call makes the file."""
-        if self._ended or not text:
+        if self._ended or not text or os.getpid() != self._process:  # before the lock, which a fork may copy
             return
         try:
             with self._lock:
