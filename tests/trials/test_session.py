@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shutil
 import sys
 import threading
@@ -24,7 +25,15 @@ from hypothesis import strategies as st
 import nbckpt
 from nbckpt import Checkpoint
 from nbckpt.errors import NotFoundError, UsageError
-from nbckpt.trials import CheckpointFolder, FunctionRunner, Status, StatusReporter, StopTrial, wrap_function
+from nbckpt.trials import (
+    CheckpointFolder,
+    FunctionRunner,
+    Status,
+    StatusReporter,
+    StopTrial,
+    Trial,
+    wrap_function,
+)
 from nbckpt.trials.training.session import TrialContext, current
 from nbckpt.trials.training.stager import CheckpointStager
 
@@ -545,6 +554,56 @@ def test_a_thread_with_a_copied_context_belongs_to_the_trial(start: Start) -> No
         assert Checkpoint.from_directory(runner.save()).to_dict() == {"who": who}
         runner.train()
         assert content(Path(runner.save())) == {"who": who}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks there")
+@pytest.mark.parametrize("executor", ["thread", "inline", pytest.param("process", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("how", ["report", "set_checkpoint"])
+def test_a_fork_of_a_function_cannot_report(executor: str, how: str, tmp_path: Path) -> None:
+    said = tmp_path / "said"
+
+    def train(config: dict[str, Any], reporter: StatusReporter) -> None:
+        reporter(i=0)
+        with nbckpt.trials.checkpoint_dir(1) as folder:
+            (folder / "file").write_text("the parent's")
+        child = os.fork()
+        if not child:
+            try:
+                if config["how"] == "report":
+                    nbckpt.report({"i": "the fork's"}, checkpoint={"i": 1})
+                else:
+                    reporter.set_checkpoint({"i": 1})
+            except BaseException as error:
+                config["said"].write_text(f"{type(error).__name__}: {error}")
+            os._exit(0)
+        os.waitpid(child, 0)
+        reporter(i=1)
+
+    experiment = nbckpt.run(train, {"said": said, "how": how}, executor=executor)
+    assert experiment.wait(SECONDS)
+    trial = experiment.trials[0]
+    assert said.read_text().startswith("UsageError: a fork of a trial's process cannot report")
+    read = Trial.read(trial.folder)
+    assert ([result["i"] for result in read.results], read.status, read.damage) == ([0, 1], "TERMINATED", "")
+    assert read.checkpoint is not None
+    with read.checkpoint.as_directory() as folder:
+        assert content(Path(folder)) == {"file": "the parent's"}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks there")
+def test_a_fork_that_leaves_a_function_pushes_no_result(start: Start, tmp_path: Path) -> None:
+    def train(config: dict[str, Any]) -> None:
+        child = os.fork()
+        if child:
+            os.waitpid(child, 0)
+
+    def take(result: Any) -> bool:
+        with (tmp_path / "by").open("a") as file:
+            file.write(f"{os.getpid()}\n")
+        return True
+
+    start(train).push_results(take, in_thread=True)
+    assert (tmp_path / "by").read_text().split() == [str(os.getpid())]
 
 
 def test_reports_and_checkpoints_after_the_stop_are_refused(start: Start) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -29,9 +30,11 @@ from nbckpt.trials.model.metrics import (
 from nbckpt.trials.training.session import CheckpointLike, StopTrial
 from nbckpt.trials.training.stager import CheckpointStager
 
+_IN_A_FORK = "a fork of a trial's process cannot report: return the values, and report them in the trial"
+
 
 class ResultChannel:  # see docs/decisions/0064
-    """Pushes a function's results to its trial, one at a time.
+    """Pushes a function's results to its trial, one at a time. A fork of the process pushes none.
 
     Args:
         on_result: Takes each result, in the context of this call. Returns whether the function may continue.
@@ -39,6 +42,7 @@ class ResultChannel:  # see docs/decisions/0064
     Attributes:
         turn: Held while a result is pushed, because threads of the function may report too.
         ended: Whether the function has ended, or ends with its next report.
+        process: The process of the function.
         over: Set when no further result will be pushed.
         error: The exception that ended the function, or that *on_result* raised; None if there was none.
     """
@@ -46,6 +50,7 @@ class ResultChannel:  # see docs/decisions/0064
     def __init__(self, on_result: OnResult) -> None:
         self.turn = threading.RLock()
         self.ended = False
+        self.process = os.getpid()
         self.over = threading.Event()
         self.error: BaseException | None = None
         self._on_result = on_result
@@ -62,6 +67,8 @@ class ResultChannel:  # see docs/decisions/0064
 
     def close(self, last: Callable[[], Result] | BaseException) -> None:
         """Mark the function as ended, and push its last result or keep its error. Called by its thread."""
+        if os.getpid() != self.process:
+            return
         with self.turn:
             if self.ended:
                 return
@@ -122,7 +129,8 @@ class StatusReporter:
         """Report a result. Return when the trial may continue.
 
         Raises:
-            UsageError: The function was not started by a runner, or `done` is neither True nor False.
+            UsageError: The function was not started by a runner, this is a fork of its process, or `done` is
+                neither True nor False.
             StopTrial: The trial was stopped. Do not catch it.
         """
         self.report(metrics, None)
@@ -132,6 +140,8 @@ class StatusReporter:
         channel, stager, request = self._channel, self._stager, self._stager.request
         if channel is None:
             raise UsageError("this reporter belongs to no trial. Start the function with nbckpt.run().")
+        if os.getpid() != channel.process:
+            raise UsageError(_IN_A_FORK)
         check_done(metrics)
         media, numbers = None, all_numbers(metrics)
         if not numbers:
@@ -204,9 +214,12 @@ class StatusReporter:
 
         Raises:
             NotFoundError: There is nothing at the path.
+            UsageError: This is a fork of the function's process.
             StopTrial: The trial was stopped. Do not catch it.
         """
         channel = self._channel
+        if channel is not None and os.getpid() != channel.process:
+            raise UsageError(_IN_A_FORK)
         with self.turn:  # not while the former offer is saved
             if channel is not None and channel.ended:
                 raise StopTrial

@@ -147,7 +147,7 @@ def report(
         StopTrial: The trial was stopped or paused. Do not catch it.
         UsageError: The metrics are not a dict; or their `done`, which ends the trial, is neither True nor
             False; or the trial's folder is in the checkpoint; or several tracked trials are open, and this
-            context opened none of them.
+            context opened none of them; or this is a fork of the process of the function.
         NotFoundError: There is no such folder.
         CodecError: The dict cannot be pickled.
 
