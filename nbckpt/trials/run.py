@@ -214,9 +214,15 @@ def _end_former(runner: Runner) -> None:
     """Pause the trials that run here: a cell that runs again ends its former run. If it takes long, say why.
 
     Raises:
+        UsageError: One of them runs this code.
         Interrupted: The user did not wait for that.
     """
     name = runner.folder.name
+    if runner.pool.is_here:
+        raise UsageError(
+            f"a trial or a callback of {name!r} cannot run {name!r}: it would wait for its own end. Choose "
+            "another name"
+        )
     try:
         while runner.pool.workers:
             runner.pause()

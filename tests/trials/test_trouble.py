@@ -203,6 +203,29 @@ def test_a_slow_callback_does_not_delay_other_callbacks() -> None:
     other.join()
 
 
+@pytest.mark.parametrize("executor", ["thread", "inline"])
+def test_a_trial_that_runs_its_own_experiment_fails(executor: str) -> None:
+    def train(config: dict[str, Any]) -> None:
+        nbckpt.run(report_once, name="other", executor=executor).wait()
+        nbckpt.run(train, name="e")
+
+    experiment = nbckpt.run(train, name="e", executor=executor)
+    assert experiment.wait(SECONDS)
+    assert "a trial or a callback of 'e' cannot run 'e'" in experiment.trials[0].error
+    assert nbckpt.run(report_once, name="e", executor=executor).wait(SECONDS)  # not in a trial any more
+    assert nbckpt.open_experiment("other").trials[0].status == Status.TERMINATED
+
+
+def test_a_callback_that_runs_its_own_experiment_is_off() -> None:
+    class RunsAgain(Callback):
+        def on_experiment_end(self, trials: Any) -> None:
+            nbckpt.run(report_once, name="e")
+
+    experiment = nbckpt.run(report_once, name="e", callbacks=[RunsAgain()])
+    assert experiment.wait(SECONDS)
+    assert "cannot run 'e': it would wait for its own end" in experiment.notes[0]
+
+
 interrupts = pytest.mark.skipif(sys.platform == "win32", reason="a process cannot interrupt itself there")
 
 

@@ -23,6 +23,8 @@ from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.model.trial import Status, Trial, is_held
 
 _log = logging.getLogger("nbckpt")
+_working: contextvars.ContextVar[WorkerPool | None] = contextvars.ContextVar("nbckpt_pool", default=None)
+"""The pool whose worker runs this code."""
 _NO_THREADS = "threads cannot start here: trials run one after the other in the cell"
 
 
@@ -79,6 +81,11 @@ class WorkerPool:
         """Use these settings and this client from now on. Call it only while there is no worker thread."""
         self.run_settings, self._client = run_settings, client
         run_settings.scheduler.others_wait = lambda: bool(self.line or client.to_suggest)
+
+    @property
+    def is_here(self) -> bool:
+        """Whether a worker runs this code, in a trial or a callback. It would wait for itself without end."""
+        return _working.get() is self
 
     def has(self, trial: Trial) -> bool:
         """Return whether a trial runs or waits for its turn."""
@@ -182,6 +189,7 @@ class WorkerPool:
 
     def _run_trials(self, is_started: Callable[[], object] = lambda: None) -> None:
         """Run attempts, one after the other, until no trial is left. This is a worker thread's function."""
+        token = _working.set(self)
         try:
             is_started()
             while True:
@@ -198,6 +206,8 @@ class WorkerPool:
             self.notes.append(f"a worker thread ended: {error_text(error)}")
             self._rest()
             self._gone()
+        finally:
+            _working.reset(token)
 
     def _run(self, attempt: Attempt) -> None:
         assert self.run_settings is not None
