@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -95,6 +96,13 @@ def test_names_of_nbckpt_s_counts_are_kept_under_other_names(
     said = capsys.readouterr().out.splitlines()
     assert said[0] == "nbckpt: 'done' is a name of nbckpt's own: what you log is kept as 'wandb/done'"
     assert len(said) == 4
+
+
+def test_an_exit_fails_a_run_unless_its_status_is_0(store: Path) -> None:
+    for code in (0, 1):
+        with pytest.raises(SystemExit), wandb.init(project="p"):
+            sys.exit(code)
+    assert [trial.status for trial in trials(store)] == [Status.TERMINATED, Status.ERROR]
 
 
 def test_the_configuration_may_change_while_the_run_is_open(store: Path) -> None:

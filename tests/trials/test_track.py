@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 from collections.abc import Iterator
 from contextvars import Context
@@ -79,6 +80,16 @@ def test_a_with_block_ends_its_trial(store: Path) -> None:
     assert [trial.status for trial in paused] == [Status.PAUSED, Status.PAUSED]
     assert failed.error == "ZeroDivisionError: division by zero"
     assert "loss=1 / 0" in failed.traceback
+
+
+@pytest.mark.parametrize(
+    ("code", "error"), [(None, ""), (0, ""), (1, "SystemExit: 1"), ("diverged", "SystemExit: diverged")]
+)
+def test_an_exit_fails_a_block_unless_its_status_is_0(store: Path, code: Any, error: str) -> None:
+    with pytest.raises(SystemExit), nbckpt.track("e"):
+        sys.exit(code)
+    (trial,) = read(store).trials
+    assert (trial.status, trial.error) == (Status.ERROR if error else Status.TERMINATED, error)
 
 
 def test_the_same_code_ends_the_trial_that_it_opened_before(store: Path) -> None:

@@ -201,7 +201,7 @@ class OpenTrial(Result):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        """End the trial: as done; as failed after an error; as paused after Ctrl-C, so that it can go on."""
+        """End the trial: as done, also after `sys.exit(0)`; as failed by an error; as paused by Ctrl-C."""
         self.end_after(error)
 
     # Its life.
@@ -211,7 +211,7 @@ class OpenTrial(Result):
         if _is_interrupt(error) or (error is None and self._was_interrupted):
             self.close(pause=True)
         else:
-            self.close(None if isinstance(error, GeneratorExit) else error)
+            self.close(None if _is_success(error) else error)
 
     def close(self, error: BaseException | None = None, *, pause: bool = False) -> None:
         """End the trial once: as failed with an *error*, as paused, or as done."""
@@ -341,6 +341,13 @@ def _is_interrupt(error: BaseException | None) -> bool:
     from asyncio import CancelledError  # here, since scripts start sooner without it
 
     return isinstance(error, KeyboardInterrupt | CancelledError)
+
+
+def _is_success(error: BaseException | None) -> bool:
+    """Tell whether an exception only ends the code: `sys.exit()` with status 0, or the end of a generator."""
+    if isinstance(error, SystemExit):
+        return error.code is None or (isinstance(error.code, int) and error.code == 0)
+    return error is None or isinstance(error, GeneratorExit)
 
 
 def _forget_all() -> None:
