@@ -23,7 +23,7 @@ from nbckpt.store import scan
 from nbckpt.trials import Catalog, Experiment, Status, Trainable, Trial
 from nbckpt.trials.engine.pool import WorkerPool
 from nbckpt.trials.home import experiments_folder
-from nbckpt.trials.model import journal, params, summary_file
+from nbckpt.trials.model import journal, params, spec_file, summary_file
 from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.view import internals
@@ -436,6 +436,29 @@ def test_of_two_threads_that_run_a_name_one_ends_the_other(
     assert experiment.wait(SECONDS)
     assert [events(trial) for trial in experiment.trials] == [["start", "pause", "queue", "start", "end"]]
     assert iterations(experiment) == [[1, 2, 3, 4]]
+
+
+def test_a_look_while_a_run_begins_changes_nothing(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    space = {"n": nbckpt.grid_search([1, 2])}
+    experiment = nbckpt.run(count, space, name="e")
+    trials = experiment.trials
+    assert experiment.wait(SECONDS)
+    write, looks = spec_file.write, []
+
+    def looked_at(*given: Any) -> None:
+        write(*given)
+        looks.append(threading.Thread(target=experiment.refresh))
+        looks[-1].start()
+        looks[-1].join(0.1)  # long enough to read the file, if that could be
+
+    monkeypatch.setattr(spec_file, "write", looked_at)
+    space["n"] = nbckpt.grid_search([1, 2, 3])
+    assert nbckpt.run(count, space, name="e").wait(SECONDS)
+    looks[0].join(SECONDS)
+    assert experiment.spec.trainable is not None
+    assert experiment.trials[:2] == trials
+    assert [trial.config for trial in experiment.trials] == [{"n": 1}, {"n": 2}, {"n": 3}]
+    assert [trial.iteration for trial in experiment.trials] == [1, 2, 3]
 
 
 def test_a_rerun_in_a_new_kernel_keeps_finished_trials() -> None:

@@ -43,6 +43,11 @@ class TrialSource(ExperimentFiles):
             if self.is_tracked or not self.pool.workers:
                 self._read_again(self.pool.running, self.lost)
 
+    def write_spec(self, spec: Spec) -> None:
+        """See `ExperimentFiles.write_spec`. No other thread takes the file in before it is known as ours."""
+        with self.pool.changed:
+            super().write_spec(spec)
+
     @property
     def is_tracked(self) -> bool:
         """Whether plain loops make its trials. Then any number of processes may have trials of it open."""
