@@ -54,6 +54,7 @@ FLAGS = (
     "--LabApp.expose_app_in_browser=True",
     "--JupyterNotebookApp.expose_app_in_browser=True",
     "--LabApp.extension_manager=readonly",
+    *(("--KernelManager.transport=ipc",) if os.name == "posix" else ()),  # see kernels.py
 )
 
 VIEWPORT: ViewportSize = {"width": 1280, "height": 900}
@@ -366,10 +367,16 @@ def served(python: str, folder: Path, home: Path, *options: str, **variables: st
     (port,) = free_ports(1)
     own = f"--port={port}", f"--ServerApp.root_dir={folder}", *options
     command = [python, "-m", "jupyterlab", *FLAGS, *own]
-    around = environment(home) | variables
+    short = "/tmp" if os.name == "posix" else None  # the name of a socket has at most 100 characters
     with (
+        tempfile.TemporaryDirectory(prefix="nbckpt-lab-", dir=short) as runtime,
         (folder / LOG).open("wb") as log,
-        subprocess.Popen(command, env=around, stdout=log, stderr=subprocess.STDOUT) as process,
+        subprocess.Popen(
+            command,
+            env=environment(home) | {"JUPYTER_RUNTIME_DIR": runtime} | variables,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        ) as process,
     ):
         try:
             url = f"http://127.0.0.1:{port}"
@@ -398,7 +405,6 @@ def environment(home: Path) -> dict[str, str]:
     own = {
         "JUPYTER_CONFIG_DIR": "config",
         "JUPYTER_DATA_DIR": "data",
-        "JUPYTER_RUNTIME_DIR": "runtime",
         "JUPYTERLAB_SETTINGS_DIR": "settings",
         "JUPYTERLAB_WORKSPACES_DIR": "workspaces",
         "IPYTHONDIR": "ipython",
