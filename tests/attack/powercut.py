@@ -16,20 +16,30 @@ from pathlib import Path
 from typing import Any
 
 _CACHE = ".nbckpt-cache"
-# A cache that is lost or torn is made again.
-_NOT_PROMISED = (".lock", "log.txt", f"{_CACHE}.json")
-# What comes back there shows nothing; the next writer or `gc` removes it.
+# A cache that is lost or torn is made again, and so is the folder of claims. Locks end with their process.
+_NOT_PROMISED = (".lock", ".open", "/pending", "log.txt", f"{_CACHE}.json")
+# What comes back there shows nothing, or is an old point, or a damaged pack beside the whole one. The next
+# writer or `gc` removes it.
 _HARMLESS = re.compile(
-    r"\.nbckpt-tmp|/\.deleted~|/(?:pending|refs|trash|condemned|orphans|removals|packs|requests)/"
+    r"\.nbckpt-tmp|/\.deleted~|"
+    r"/(?:pending|refs|trash|condemned|orphans|removals|packs|damaged|points|requests)/"
 )
+_PACK = re.compile(r"/packs/.*\.pack$")
+_MANIFEST = re.compile(r"/(?:checkpoints|cells|points)/[^/]+$")
 
 
 class Disk:
-    """What a disk would have after a power cut, below one folder."""
+    """What a disk would have after a power cut, below one folder.
+
+    Attributes:
+        lost: What a power cut would have lost at some moment.
+        changes: The number of changes so far, without those of locks.
+    """
 
     def __init__(self, top: str) -> None:
         self.top = os.path.realpath(top)
         self.lost: list[str] = []
+        self.changes = 0
         self._dirty: set[str] = set()
         self._names: set[str] = set()
         self._gone: set[str] = set()
@@ -72,17 +82,33 @@ class Disk:
         self._names = {self._moved(path, source, target) for path in self._names - {source}} | {target}
 
     def removed(self, path: str) -> None:
-        """Note that a name is gone, with all below it."""
+        """Note that a name is going to be removed, with all below it, if it is there."""
+        if not os.path.lexists(path):
+            return
         if path in self._renamed or any(str(parent) in self._renamed for parent in Path(path).parents):
             self.lost.append(f"{self._told(path)} was removed before its new name was synced")
+        if _PACK.search(path):
+            self._check_manifests(path)
         self._gone = {name for name in self._gone if not name.startswith(f"{path}/")}
         if path not in self._names:
             self._gone.add(path)
         self._dirty = {name for name in self._dirty if name != path and not name.startswith(f"{path}/")}
         self._names = {name for name in self._names if name != path and not name.startswith(f"{path}/")}
 
-    def found(self) -> list[str]:
-        """Return what is lost if the power goes now."""
+    def _check_manifests(self, pack: str) -> None:
+        """Check that no checkpoint can come back whose pack is going to be removed."""
+        for path in sorted(filter(_MANIFEST.search, self._gone)):
+            removal = f"the removal of {self._told(path)}"
+            self.lost.append(f"{self._told(pack)} was removed before {removal} was synced")
+
+    def look(self) -> list[str]:
+        """Note what is lost if the power goes now. Return what was noted so far."""
+        with self._lock:
+            self._look()
+        self.lost = list(dict.fromkeys(self.lost))
+        return self.lost
+
+    def _look(self) -> None:
         for folder, folders, names in os.walk(self.top):
             for path in (f"{folder}/{name}" for name in (*folders, *names)):
                 if path.endswith(_NOT_PROMISED) or ".nbckpt-tmp" in path:
@@ -95,24 +121,30 @@ class Disk:
             is_cache = Path(path).name.startswith(_CACHE)
             if not (is_cache or path.endswith(_NOT_PROMISED) or _HARMLESS.search(path)):
                 self.lost.append(f"the removal of {self._told(path)} was not synced")
-        return self.lost
 
     def event(self, name: str, arguments: tuple[Any, ...]) -> None:
         """Take in an event of `sys.addaudithook`."""
         with self._lock:
             if name == "open" and isinstance(arguments[0], (str, bytes)):
                 path, _, flags = arguments
-                if flags & (os.O_WRONLY | os.O_RDWR) and (place := self._inside(path)):
+                is_nameless = flags & os.O_TMPFILE == os.O_TMPFILE
+                if flags & (os.O_WRONLY | os.O_RDWR) and not is_nameless and (place := self._inside(path)):
+                    self._count(place)
                     self.opened(place)
             elif name in {"os.mkdir", "os.remove", "os.rmdir"}:
                 if place := self._inside(arguments[0], arguments[-1]):
+                    self._count(place)
                     (self.made if name == "os.mkdir" else self.removed)(place)
             elif name in {"os.rename", "os.link"}:
                 source, target = (
                     self._inside(*ends) for ends in zip(arguments[:2], arguments[2:], strict=True)
                 )
                 if target and source:
+                    self._count(target)
                     (self.renamed if name == "os.rename" else self._linked)(source, target)
+
+    def _count(self, path: str) -> None:
+        self.changes += not path.endswith(".lock")
 
     def _linked(self, source: str, target: str) -> None:
         if source in self._dirty:
@@ -160,7 +192,7 @@ def lost(code: str, top: Path) -> list[str]:
         f"top = Path({str(top)!r})\n"
         "disk = powercut.install(str(top))\n"
         f"exec({code!r}, globals())\n"
-        "print('LOST', json.dumps(disk.found()))\n"
+        "print('LOST', json.dumps(disk.look()))\n"
     )
     env = os.environ | {"NBCKPT_SECRET_FILE": str(top / "home" / "of" / "me" / "secret"), "NBCKPT_CACHE": "0"}
     command = [sys.executable, "-c", program]
