@@ -8,73 +8,24 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Container, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pytest
 
 from attack import share
 from attack.dying import FIRST
 from attack.limits import run_child
-from attack.working import STEPS, values
+from attack.promised import WORDS, Promised, check_store
 from nbckpt.core.gc import collect
 from nbckpt.mirror import Mirror
-from nbckpt.states.folder import StateFolder
 from nbckpt.store import LocalStore
 from nbckpt.tracker import Tracker
-from nbckpt.trials import Catalog, Status
 
 KILLS = share.of(40, 4)
 WORKING = Path(__file__).with_name("working.py")
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="this system has no kill -9")
-
-
-@dataclass
-class Promised:
-    """What the killed processes were told.
-
-    Attributes:
-        saved: Checkpoints that are there.
-        gone: Checkpoints that are not there any more.
-        pushing: Checkpoints that the other place may have, so that `pull` may bring them back.
-        pushed: Checkpoints that the other place has.
-        ran: Experiments that ended.
-        states: The number in the newest saved state.
-    """
-
-    saved: set[str] = field(default_factory=set)
-    gone: set[str] = field(default_factory=set)
-    pushing: set[str] = field(default_factory=set)
-    pushed: set[str] = field(default_factory=set)
-    ran: set[str] = field(default_factory=set)
-    states: int = -1
-
-    def hear(self, line: str) -> None:
-        word, *rest = line.split()
-        assert word != "error", line
-        if word == "saved":
-            self.saved |= set(rest)
-            self.gone -= set(rest)
-        elif word == "removing":  # from here on it may be there or not
-            self.saved -= set(rest)
-        elif word == "removed":
-            self.gone |= set(rest)
-        elif word == "undoing":
-            self.gone -= set(rest)
-        elif word == "pulling":
-            self.gone -= self.pushing
-        elif word == "pushing":
-            self.pushing |= set(rest)
-        elif word == "pushed":
-            self.pushed |= set(rest)
-        elif word == "ran":
-            self.ran |= set(rest)
-        elif word == "states":
-            self.states = int(rest[0])
 
 
 def killed(folder: Path, seed: int, after_s: float) -> Iterator[str]:
@@ -90,48 +41,30 @@ def killed(folder: Path, seed: int, after_s: float) -> Iterator[str]:
         yield from process.stdout
 
 
-def check_store(store: LocalStore, expected: set[str], gone: set[str], known: Container[str] = ()) -> None:
-    """Check a store; restore all checkpoints but the *known* ones."""
-    tracker = Tracker(store)
-    assert tracker.verify().damages == []
-    there = {entry.id for entry in tracker.entries()}
-    assert expected <= there
-    assert not gone & there
-    for target in sorted(target for target in there if target not in known):
-        namespace: dict[str, Any] = {}
-        assert tracker.restore(target, namespace).failed == ()
-        whole = values(namespace["number"])
-        assert namespace.keys() == whole.keys()
-        assert np.array_equal(namespace["array"], whole["array"])
-
-
-def check_experiments(library: Catalog, ran: set[str]) -> None:
-    names = set(library.names())
-    assert ran <= names
-    for name in sorted(names):
-        experiment = library.open(name)
-        for trial in experiment.trials:
-            assert [result["step"] for result in trial.results] == list(range(1, trial.iteration + 1))
-            if name in ran:
-                assert (trial.status, trial.iteration) == (Status.TERMINATED, STEPS)
+@pytest.mark.slow
+def test_all_that_a_process_was_told_is_true_at_its_end(tmp_path: Path) -> None:
+    promised = Promised()
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, str(WORKING), str(tmp_path), "1", "once"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for line in done.stdout.splitlines():
+        promised.hear(line)
+    promised.check(tmp_path)
+    assert promised.words >= WORDS
 
 
 @pytest.mark.slow
-def test_acknowledged_saves_and_removals_survive_kill_9(tmp_path: Path) -> None:
+def test_all_that_was_told_survives_kill_9(tmp_path: Path) -> None:
     draw, promised, known = random.Random(11), Promised(), set[str]()
-    store = LocalStore(tmp_path / "store")
     for number in range(KILLS):
         for line in killed(tmp_path, number, draw.random() * 1.5):
             if line.endswith("\n"):
                 promised.hear(line)
-        check_store(store, promised.saved, promised.gone, known)
+        promised.check(tmp_path, known)
         known |= promised.saved
-        check_experiments(Catalog(tmp_path / "store" / "experiments"), promised.ran)
-        if promised.states >= 0:
-            newest = StateFolder(tmp_path / "states").newest()
-            assert newest is not None
-    collect(Tracker(store).history, wait=lambda _: None)
-    check_store(store, promised.saved, promised.gone)
+    collect(Tracker(tmp_path / "store").history, wait=lambda _: None)
+    promised.check(tmp_path)
     if promised.pushed:
         fresh = LocalStore(tmp_path / "fresh")
         Mirror(fresh, tmp_path / "fresh" / "experiments", tmp_path / "remote").pull()

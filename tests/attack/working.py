@@ -1,8 +1,9 @@
 """A process that works on one store until it is killed, and says what it begins and what is done.
 
-    python working.py FOLDER SEED
+    python working.py FOLDER SEED [once]
 
-Every checkpoint holds a number and values made from it, so that whoever restores it can check it alone.
+With `once`, it does each of its acts once and ends. Every checkpoint holds a number and values made from it,
+so that a reader can check it alone.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import os
 import random
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,13 +19,23 @@ from typing import Any
 import numpy as np
 
 import nbckpt
+from nbckpt.cells.key import CellCode
 from nbckpt.commands import TABLE, Session, parse
+from nbckpt.commands.caching import keep
+from nbckpt.commands.table import Body
 from nbckpt.core.gc import collect
+from nbckpt.core.packs.format import pack_key
+from nbckpt.core.references import Ref
 from nbckpt.errors import NbckptError, NotFoundError
 from nbckpt.mirror import AutoMirror
+from nbckpt.settings import Settings
 from nbckpt.states import save_all_states
-from nbckpt.store import MemoryStore
+from nbckpt.store import LocalStore, MemoryStore
 from nbckpt.tracker import Tracker
+from nbckpt.tracker.cell_run import CellEnd
+from nbckpt.tracker.cells import CellResults
+from nbckpt.trials import Catalog, Experiment
+from nbckpt.trials.engine import control
 
 NAMES = ("red", "green", "blue")
 STEPS = 3
@@ -42,19 +54,33 @@ def train(config: dict[str, Any]) -> None:
         nbckpt.report(step=step + 1, checkpoint={"step": step + 1})
 
 
-class TransferPool:
+def train_until_asked(config: dict[str, Any]) -> None:
+    checkpoint = nbckpt.get_checkpoint()
+    step = checkpoint.to_dict()["step"] if checkpoint else 0
+    while True:
+        step += 1
+        nbckpt.report(step=step, checkpoint={"step": step})
+        threading.Event().wait(0.01)
+
+
+class Worker:
     """The commands, each on a tracker of this process."""
 
     def __init__(self, folder: Path, seed: int) -> None:
         self.folder = folder
         self.draw = random.Random(seed)
-        self.tracker = Tracker(folder / "store")
+        self.remote = str(folder / "remote")
+        self.store = LocalStore(folder / "store")
+        self.tracker = Tracker(self.store)
+        self.library = Catalog(folder / "store" / "experiments")
         self.namespace: dict[str, Any] = {}
         self.next = seed * 1000
         self.state = nbckpt.State.of("count", {"saved": seed * 1000})
 
-    def ask(self, *words: str) -> Any:
-        session = Session(self.tracker, AutoMirror(self.tracker.store), self.namespace)
+    def ask(self, *words: str, code: str = "") -> Any:
+        mirror = AutoMirror(self.store, in_background=False)
+        body = Body(CellCode(code, str), CellResults)
+        session = Session(self.tracker, mirror, self.namespace, body=body)
         return parse(TABLE, list(words), "%ckpt").run(session)
 
     def some_id(self) -> str:
@@ -63,33 +89,67 @@ class TransferPool:
             raise NotFoundError("there are no checkpoints")
         return self.draw.choice(entries).id
 
+    def some_experiment(self, is_wanted: Callable[[Experiment], bool]) -> Experiment:
+        experiments = [*filter(is_wanted, map(self.library.open, self.library.names()))]
+        if not experiments:
+            raise NotFoundError("there are no such experiments")
+        return self.draw.choice(experiments)
+
     def say(self, *words: object) -> None:
         print(*words, flush=True)
+
+    def say_saved(self, ref: Ref) -> None:
+        self.say("saved", ref.id)
+        self.say("named", ref, ref.id)
 
     def save(self) -> None:
         self.next += 1
         self.namespace.clear()
         self.namespace.update(values(self.next))
         made = self.tracker.save(self.namespace, self.draw.choice(NAMES), variables=["*"])
-        self.say("saved", made.manifest.id)
+        self.say_saved(made.ref)
 
     def remove(self) -> None:
         target = self.some_id()
         self.say("removing", target)
-        self.tracker.remove([target])
+        ((_, refs),) = self.tracker.remove([target])
         self.say("removed", target)
         if self.draw.random() < 0.5:
             self.say("undoing", target)
             self.tracker.undo(self.namespace)
             self.say("saved", target)
+            for ref in refs:
+                self.say("named", ref, ref.id)
 
     def restore(self) -> None:
         got: dict[str, Any] = {}
-        Tracker(self.folder / "store").restore(self.some_id(), got)
+        Tracker(self.store).restore(self.some_id(), got, trust=True)
         assert np.array_equal(got["array"], values(got["number"])["array"])
 
     def tag(self) -> None:
-        self.tracker.tag(self.some_id(), "best")
+        ref = self.tracker.tag(self.some_id(), "best")
+        self.say("named", ref, ref.id)
+
+    def trust(self) -> None:
+        self.next += 1
+        settings = Settings(store="", secret_file=self.folder / "other")
+        made = Tracker(self.store, settings=settings).save(values(self.next), "stranger", variables=["*"])
+        self.say_saved(made.ref)
+        assert self.tracker.trust([made.manifest.id])
+        self.say("trusted", made.manifest.id)
+
+    def repair(self) -> None:
+        self.push()
+        packs = sorted(self.tracker.manifest(self.some_id()).packs())
+        files = [self.store.path(pack_key(pack)) for pack in packs if self.store.exists(pack_key(pack))]
+        if not files:
+            raise NotFoundError("there is no pack to damage")
+        self.say("spoiling")
+        with files[0].open("r+b") as file:
+            file.seek(files[0].stat().st_size // 2)
+            file.write(b"damage")
+        assert self.tracker.verify(repair_from=self.remote).repaired
+        self.say("repaired")
 
     def collect(self) -> None:
         collect(self.tracker.history, wait=lambda _: None)
@@ -107,12 +167,23 @@ class TransferPool:
     def push(self) -> None:
         there = [entry.id for entry in self.tracker.entries()]
         self.say("pushing", *there)
-        self.ask("push", str(self.folder / "remote"))
+        self.ask("push", self.remote)
         self.say("pushed", *there)
 
     def pull(self) -> None:
         self.say("pulling")
-        self.ask("pull", str(self.folder / "remote"))
+        self.ask("pull", self.remote)
+
+    def sync(self) -> None:
+        there = [entry.id for entry in self.tracker.entries()]
+        self.say("syncing")
+        self.say("pushing", *there)
+        self.ask("sync", self.remote)
+        self.say("synced", self.remote)
+        if self.draw.random() < 0.5:
+            self.say("syncing")
+            self.ask("sync", "off")
+            self.say("synced", "off")
 
     def run(self) -> None:
         self.next += 1
@@ -120,23 +191,82 @@ class TransferPool:
         nbckpt.run(train, {"x": nbckpt.grid_search([1, 2])}, name=name, executor="inline")
         self.say("ran", name)
 
+    def pause(self) -> None:
+        self.next += 1
+        name = f"p{self.next}"
+        experiment = nbckpt.run(train_until_asked, {"x": 1}, name=name, executor="thread")
+        control.ask(experiment.folder, control.ControlRequest("pause"))
+        assert experiment.wait(60)
+        self.say("paused", name, experiment.trial("t0").iteration)
+
+    def resume(self) -> None:
+        experiment = self.some_experiment(
+            lambda found: found.name[0] in "ep" and not all(trial.finished for trial in found.trials)
+        )
+        self.say("resuming", experiment.name)
+        experiment.resume()
+        if experiment.name[0] == "p":
+            control.ask(experiment.folder, control.ControlRequest("stop"))
+        assert experiment.wait(60)
+        self.say("ended", experiment.name, experiment.trial("t0").iteration)
+
+    def remove_experiment(self) -> None:
+        experiment = self.some_experiment(lambda found: all(trial.finished for trial in found.trials))
+        self.say("dropping", experiment.name)
+        self.ask("rm", experiment.name)
+        self.say("dropped", experiment.name)
+        if self.draw.random() < 0.5:
+            self.say("dropping", experiment.name)
+            self.ask("undo")
+            self.say("ended", experiment.name, experiment.trial("t0").iteration)
+
+    def annotate(self) -> None:
+        trial = f"{self.some_experiment(lambda found: bool(found.trials)).name}/t0"
+        self.next += 1
+        self.say("noting", trial)
+        self.ask("note", trial, f"n{self.next}")
+        self.say("noted", trial, f"n{self.next}")
+
+    def track(self) -> None:
+        with nbckpt.track("loop", x=self.next) as trial:
+            for step in range(1, STEPS + 1):
+                trial.report(step=step, checkpoint={"step": step})
+                self.say("reported", trial.trial_name, step)
+
+    def cell(self) -> None:
+        self.next += 1
+        self.namespace.clear()
+        self.namespace["k"] = self.next
+        code = "y = [k] * 9000"
+        run = self.ask("cell", "prep", code=code).run
+        exec(code, self.namespace)
+        kept = keep(run, CellEnd([], None, [], [], {"__builtins__"}))
+        assert kept.manifest is not None, kept.problem
+        self.say("kept", kept.manifest.id)
+
     def save_states(self) -> None:
         self.state.value["saved"] += 1
         save_all_states()
         self.say("states", self.state.value["saved"])
 
 
-def main(folder: Path, seed: int) -> None:
+def main(folder: Path, seed: int, *, once: bool) -> None:
     os.environ["NBCKPT_STORE"] = str(folder / "store")
     os.environ["NBCKPT_CHECKPOINT_PATH"] = str(folder / "states")
-    work = TransferPool(folder, seed)
+    work = Worker(folder, seed)
     work.save()
-    acts: list[Callable[[], None]] = [
-        *[work.save] * 4, *[work.remove] * 2, *[work.restore] * 2, work.tag, work.collect,
-        work.export, work.push, work.pull, work.run, *[work.save_states] * 2,
+    seldom: list[Callable[[], None]] = [
+        work.tag, work.collect, work.export, work.push, work.pull, work.run, work.trust, work.repair,
+        work.sync, work.pause, work.annotate, work.resume, work.remove_experiment, work.track, work.cell,
     ]  # fmt: skip
+    acts = [work.save, work.remove, work.restore, work.save_states]
+    if once:
+        for act in (*acts, work.save, *seldom):
+            act()
+        return
+    often = [*[work.save] * 6, *[work.remove] * 3, *[work.restore] * 2, *[work.save_states] * 2]
     while True:
-        act = work.draw.choice(acts)
+        act = work.draw.choice([*often, *seldom])
         try:
             act()
         except NotFoundError as error:
@@ -148,4 +278,4 @@ def main(folder: Path, seed: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), once="once" in sys.argv)
