@@ -123,6 +123,7 @@ class Promised:
         self.trials[name] = "", self.trials.get(name, ("", 0))[1]
 
     def _ended(self, name: str, number: str) -> None:
+        assert int(number) >= self.trials.get(name, ("", 0))[1]
         self.trials[name] = Status.TERMINATED, int(number)
         self.dropped.discard(name)
 

@@ -25,13 +25,12 @@ from nbckpt.commands.caching import keep
 from nbckpt.commands.table import Body
 from nbckpt.core.gc import collect
 from nbckpt.core.packs.format import pack_key
-from nbckpt.core.references import Ref
 from nbckpt.errors import NbckptError, NotFoundError
 from nbckpt.mirror import AutoMirror
 from nbckpt.settings import Settings
 from nbckpt.states import save_all_states
 from nbckpt.store import LocalStore, MemoryStore
-from nbckpt.tracker import Tracker
+from nbckpt.tracker import Saved, Tracker
 from nbckpt.tracker.cell_run import CellEnd
 from nbckpt.tracker.cells import CellResults
 from nbckpt.trials import Catalog, Experiment
@@ -98,16 +97,16 @@ class Worker:
     def say(self, *words: object) -> None:
         print(*words, flush=True)
 
-    def say_saved(self, ref: Ref) -> None:
-        self.say("saved", ref.id)
-        self.say("named", ref, ref.id)
+    def say_saved(self, made: Saved) -> None:
+        self.say("saved", made.manifest.id)
+        self.say("named", made.ref, made.manifest.id)
 
     def save(self) -> None:
         self.next += 1
         self.namespace.clear()
         self.namespace.update(values(self.next))
         made = self.tracker.save(self.namespace, self.draw.choice(NAMES), variables=["*"])
-        self.say_saved(made.ref)
+        self.say_saved(made)
 
     def remove(self) -> None:
         target = self.some_id()
@@ -119,7 +118,7 @@ class Worker:
             self.tracker.undo(self.namespace)
             self.say("saved", target)
             for ref in refs:
-                self.say("named", ref, ref.id)
+                self.say("named", ref, target)
 
     def restore(self) -> None:
         got: dict[str, Any] = {}
@@ -127,14 +126,14 @@ class Worker:
         assert np.array_equal(got["array"], values(got["number"])["array"])
 
     def tag(self) -> None:
-        ref = self.tracker.tag(self.some_id(), "best")
-        self.say("named", ref, ref.id)
+        target = self.some_id()
+        self.say("named", self.tracker.tag(target, "best"), target)
 
     def trust(self) -> None:
         self.next += 1
         settings = Settings(store="", secret_file=self.folder / "other")
         made = Tracker(self.store, settings=settings).save(values(self.next), "stranger", variables=["*"])
-        self.say_saved(made.ref)
+        self.say_saved(made)
         assert self.tracker.trust([made.manifest.id])
         self.say("trusted", made.manifest.id)
 
@@ -180,10 +179,11 @@ class Worker:
         self.say("pushing", *there)
         self.ask("sync", self.remote)
         self.say("synced", self.remote)
-        if self.draw.random() < 0.5:
-            self.say("syncing")
-            self.ask("sync", "off")
-            self.say("synced", "off")
+
+    def stop_sync(self) -> None:
+        self.say("syncing")
+        self.ask("sync", "off")
+        self.say("synced", "off")
 
     def run(self) -> None:
         self.next += 1
@@ -201,7 +201,7 @@ class Worker:
 
     def resume(self) -> None:
         experiment = self.some_experiment(
-            lambda found: found.name[0] in "ep" and not all(trial.finished for trial in found.trials)
+            lambda one: one.name[0] in "ep" and not all(trial.finished for trial in one.trials)
         )
         self.say("resuming", experiment.name)
         experiment.resume()
@@ -210,18 +210,21 @@ class Worker:
         assert experiment.wait(60)
         self.say("ended", experiment.name, experiment.trial("t0").iteration)
 
-    def remove_experiment(self) -> None:
-        experiment = self.some_experiment(lambda found: all(trial.finished for trial in found.trials))
+    def remove_experiment(self) -> str:
+        experiment = self.some_experiment(lambda one: all(trial.finished for trial in one.trials))
         self.say("dropping", experiment.name)
         self.ask("rm", experiment.name)
         self.say("dropped", experiment.name)
-        if self.draw.random() < 0.5:
-            self.say("dropping", experiment.name)
-            self.ask("undo")
-            self.say("ended", experiment.name, experiment.trial("t0").iteration)
+        return experiment.name
+
+    def bring_back_experiment(self) -> None:
+        name = self.remove_experiment()
+        self.say("dropping", name)
+        self.ask("undo")
+        self.say("ended", name, self.library.open(name).trial("t0").iteration)
 
     def annotate(self) -> None:
-        trial = f"{self.some_experiment(lambda found: bool(found.trials)).name}/t0"
+        trial = f"{self.some_experiment(lambda one: bool(one.trials)).name}/t0"
         self.next += 1
         self.say("noting", trial)
         self.ask("note", trial, f"n{self.next}")
@@ -255,13 +258,14 @@ def main(folder: Path, seed: int, *, once: bool) -> None:
     os.environ["NBCKPT_CHECKPOINT_PATH"] = str(folder / "states")
     work = Worker(folder, seed)
     work.save()
-    seldom: list[Callable[[], None]] = [
+    seldom: list[Callable[[], object]] = [
         work.tag, work.collect, work.export, work.push, work.pull, work.run, work.trust, work.repair,
-        work.sync, work.pause, work.annotate, work.resume, work.remove_experiment, work.track, work.cell,
+        work.stop_sync, work.sync, work.pause, work.resume, work.bring_back_experiment,
+        work.remove_experiment, work.annotate, work.track, work.cell,
     ]  # fmt: skip
     acts = [work.save, work.remove, work.restore, work.save_states]
     if once:
-        for act in (*acts, work.save, *seldom):
+        for act in (*acts, *acts, work.save, *seldom, work.pause, work.resume, work.pause):
             act()
         return
     often = [*[work.save] * 6, *[work.remove] * 3, *[work.restore] * 2, *[work.save_states] * 2]
