@@ -15,16 +15,18 @@ from attack.syscalls import ERRORS, Faults
 from nbckpt.errors import NbckptError, NotFoundError, UsageError
 from nbckpt.mirror import Mirror
 from nbckpt.store import LocalStore, MemoryStore
+from nbckpt.sync.transfer import TransferOptions
 from nbckpt.tracker import Tracker
 
 STEP = share.of(1, 9)
-KINDS = list(ERRORS.values())
+KINDS = share.of({name: [error] for name, error in ERRORS.items()}, {"in turn": [*ERRORS.values()]})
+"""The errors of one test, which the calls fail with in turn."""
 MOST_CALLS = 3000
 
 Act = Callable[[Tracker, Path], object]
 ACTS: dict[str, Act] = COMMANDS | {
-    "push": lambda tracker, file: mirror(tracker, file).push(),
-    "pull": lambda tracker, file: mirror(tracker, file).pull(),
+    "push": lambda tracker, file: mirror(tracker, file).push(TransferOptions(backoff_s=0)),
+    "pull": lambda tracker, file: mirror(tracker, file).pull(TransferOptions(backoff_s=0)),
 }
 
 
@@ -56,28 +58,23 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def kinds(at: int) -> list[Callable[[], BaseException]]:
-    """Return the errors with which a call fails: all in a full attack, otherwise one of them in turn."""
-    return share.of(KINDS, [KINDS[at % len(KINDS)]])
-
-
 @pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("command", ACTS)
-def test_a_system_call_that_fails_loses_nothing(command: str, tmp_path: Path) -> None:
-    whole = fill(tmp_path / "whole")
+def test_a_system_call_that_fails_loses_nothing(command: str, kind: str, tmp_path: Path) -> None:
+    whole, errors = fill(tmp_path / "whole"), KINDS[kind]
     untouched, before = files(whole), contents(LocalStore(whole / "store"))
     done = shutil.copytree(whole, tmp_path / "done")
     ACTS[command](Tracker(done / "store"), done / "x.ckpt")
     after = contents(LocalStore(done / "store"))
     for at in range(1 + len(command) % STEP, MOST_CALLS, STEP):
-        for kind in kinds(at):
-            folder = shutil.copytree(whole, tmp_path / "faulty")
-            fault = Faults(at, kind)
-            with suppress(NbckptError), fault:
-                ACTS[command](Tracker(folder / "store"), folder / "x.ckpt")
-            if files(folder) != untouched:  # otherwise the next try is as the one that was done
-                check(command, folder, before, after, at)
-            shutil.rmtree(folder)
+        folder = shutil.copytree(whole, tmp_path / str(at))
+        fault = Faults(at, errors[at % len(errors)])
+        with suppress(NbckptError), fault:
+            ACTS[command](Tracker(folder / "store"), folder / "x.ckpt")
+        if files(folder) != untouched:  # otherwise the next try is as the one that was done
+            check(command, folder, before, after, at)
+        shutil.rmtree(folder)
         if not fault.reached:
             return
     raise AssertionError(f"{command} makes more than {MOST_CALLS} calls")
