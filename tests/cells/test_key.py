@@ -374,6 +374,17 @@ LINES = st.one_of(
     st.builds("try: {} = 1⏎finally: {} = {}".format, NAMES, NAMES, NAMES),
     st.builds("with suppress(ZeroDivisionError): {} = 1 // ({} % 2)".format, NAMES, NAMES),
     st.builds("with nullcontext({}) as {}: {} = 2".format, NAMES, NAMES, NAMES),
+    st.builds("with quiet(ZeroDivisionError): {} = 1 // ({} % 2)".format, NAMES, NAMES),
+    st.builds("with Quiet() as {}: {} = 1 // ({} % 2)".format, NAMES, NAMES, NAMES),
+    st.builds("q[[{} for {} in range(2)][1]] = {}".format, NAMES, NAMES, NAMES),
+    st.builds("if {} > 2 or ({} := 1): {} = {}".format, NAMES, NAMES, NAMES, NAMES),
+    st.builds("def f(x=[{} for _ in range(2)]): return sum(x)".format, NAMES),
+    st.builds(
+        "class C:⏎    def go(self): return {}⏎    v = sum({} for _ in range(2)) + go(0)".format, NAMES, NAMES
+    ),
+    st.builds("class C(metaclass=M):⏎    v = 1⏎    def go(self): return {}".format, NAMES),
+    st.builds("{} = former()".format, NAMES),
+    st.builds("{} = C.w".format, NAMES),
     st.builds("match {}:⏎    case 1: {} = 2⏎    case {}: pass".format, NAMES, NAMES, NAMES),
     st.builds("def f(x={}): return {} + x".format, NAMES, NAMES),
     st.builds("def g(): return f() + {}".format, NAMES),
@@ -388,10 +399,18 @@ LINES = st.one_of(
 )
 START = """
 from contextlib import nullcontext, suppress
+from contextlib import suppress as quiet
+q = {}
+class Quiet:
+    def __enter__(self): return 7
+    def __exit__(self, *_): return True
+class M(type):
+    def __init__(cls, *_): cls.w = cls.go(0)
+def former(): return f()
 def f(): return 1
 def g(): return 2
 class C:
-    v = 1
+    v = w = 1
     def go(self): return 3
 """
 
@@ -427,6 +446,42 @@ def test_only_former_reads_decide_what_a_cell_computes(lines: list[str], numbers
     for name in "abcd":
         untouched = first[name] == one[name] and second[name] == other.get(name)
         assert untouched or first[name] == second[name]
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "d[[c for c in d][0]] = 1⏎y = c",
+        "d[c if d else (c := 1)] = 1⏎y = c",
+        "def f(a=[c for _ in range(2)]): return a⏎c = 0⏎y = f()",
+        "class C:⏎    v = [c * k for k in range(3)]⏎c = 0",
+        "class C:⏎    v = sorted([1, 2], key=lambda k: k * c)⏎c = 0",
+        "class C:⏎    def go(): return c⏎    v = go()⏎c = 0",
+        "class C(metaclass=M):⏎    def go(self): return c⏎c = 0",
+        "with quiet(ZeroDivisionError):⏎    1 / 0⏎    c = 2⏎y = c",
+        "with ExitStack() as s:⏎    s.enter_context(suppress(ValueError))⏎    c = int('x')⏎y = c",
+        "with quiet(ValueError) as s, make() as c: pass⏎y = c",
+        "def f(): return c⏎y = former()⏎c = 0",
+        "if d or (c := 1): y = c",
+        "match d:⏎    case _ if d or (c := 1): y = c",
+    ],
+)
+def test_a_former_value_that_the_cell_can_read_counts(cell: str) -> None:
+    assert "c" in former_uses(cell.replace("⏎", "\n"))[0]
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        "with open('f') as file, torch.no_grad():⏎    c = 2⏎y = c, file",
+        "def f(): return g() + c⏎def g(): return 1⏎c = 2⏎y = f()",
+        "class C:⏎    k: int = 1⏎    def go(self): return c⏎c = 2⏎y = C().go()",
+        "while (c := step()) and k: y = c",
+        "for c, (y, *k) in []: y = c",
+    ],
+)
+def test_a_variable_that_is_bound_first_does_not_count(cell: str) -> None:
+    assert not {"c", "g", "C", "file"} & former_uses(cell.replace("⏎", "\n"))[0]
 
 
 @given(st.permutations(["k", "rows", "f", "unrelated", "other"]), st.integers(2, 9))
