@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dis
 import inspect
-import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from types import CodeType
 from weakref import WeakKeyDictionary
 
-_AT_NAME = re.compile(r"@(\w+)")
+from nbckpt.cells.lookups import Lookup, lookups, names_in
+
 _NAMED = frozenset(dis.hasname)
 _BINDS = frozenset({"STORE_GLOBAL", "STORE_NAME", "DELETE_GLOBAL", "DELETE_NAME"})
 
@@ -32,6 +32,7 @@ class Uses:
         imports: Modules that it imports.
         star: Whether it imports every name of a module.
         own_reads: The variables that the code itself reads, without the code inside it.
+        lookups: Calls of libraries that may find variables by names in a text.
     """
 
     reads: frozenset[str]
@@ -41,6 +42,7 @@ class Uses:
     imports: frozenset[str]
     star: bool
     own_reads: frozenset[str]
+    lookups: frozenset[Lookup]
 
 
 _known: WeakKeyDictionary[CodeType, Uses] = WeakKeyDictionary()
@@ -66,7 +68,8 @@ def _scan(code: CodeType, *, inside: bool) -> Uses:
     deletes: set[str] = set()
     attributes: set[str] = set()
     imports: set[str] = set()
-    for operation, name in _names(code):
+    steps = list(dis.get_instructions(code))
+    for operation, name in _names(steps):
         if operation == "IMPORT_NAME":
             imports.add(name)
         elif operation in _BINDS:
@@ -77,20 +80,21 @@ def _scan(code: CodeType, *, inside: bool) -> Uses:
         else:
             attributes.add(name)
     inner = [uses(constant, inside=True) for constant in code.co_consts if isinstance(constant, CodeType)]
-    texts = (text for constant in code.co_consts for text in _texts(constant))
+    texts = [text for constant in code.co_consts for text in _texts(constant)]
     return Uses(
-        frozenset(reads).union(_AT_NAME.findall(" ".join(texts)), *(part.reads for part in inner)),
+        frozenset(reads).union(names_in(texts), *(part.reads for part in inner)),
         frozenset(binds | deletes).union(*(part.binds for part in inner)),
         frozenset(deletes).union(*(part.deletes for part in inner)),
         frozenset(attributes).union(*(part.attributes for part in inner)),
         frozenset(imports).union(*(part.imports for part in inner)),
         ("*",) in code.co_consts or any(part.star for part in inner),
         frozenset(reads),
+        frozenset(lookups(steps)).union(*(part.lookups for part in inner)),
     )
 
 
-def _names(code: CodeType) -> Iterator[tuple[str, str]]:
-    for step in dis.get_instructions(code):
+def _names(steps: Iterable[dis.Instruction]) -> Iterator[tuple[str, str]]:
+    for step in steps:
         if step.opcode in _NAMED:
             yield step.opname, str(step.argval)
 

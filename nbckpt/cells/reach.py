@@ -21,6 +21,7 @@ from types import (
 from typing import Any
 
 from nbckpt.cells.code import Uses, uses, words_of
+from nbckpt.cells.lookups import Lookup
 
 _MOST = 2_000_000
 """The number of objects to look at before giving up."""
@@ -62,8 +63,26 @@ _TRICK_ATTRIBUTES = words_of(
     run_cell_magic ex ev
     """
 )
-_TRICK_MODULES = frozenset({"__main__", "builtins", "ctypes", "code", "pdb", "runpy"})
-_TRICK_PAIRS = frozenset({("sys", "modules"), ("inspect", "stack"), ("inspect", "trace")})
+_TRICK_MODULES = words_of("__main__ builtins ctypes code pdb runpy cProfile profile doctest")
+_TRICK_PAIRS = frozenset(
+    {
+        *(("sys", "modules"), ("inspect", "stack"), ("inspect", "trace"), ("importlib", "import_module")),
+        *(("numexpr", "evaluate"), ("numexpr", "re_evaluate"), ("trace", "Trace")),
+        *(("timeit", "timeit"), ("timeit", "repeat"), ("timeit", "Timer")),
+        *(("unittest", "main"), ("unittest", "TestProgram")),
+        *(("unittest", "loadTestsFromName"), ("unittest", "loadTestsFromNames")),
+    }
+)
+_TRICK_HOMES = words_of(
+    """
+    cProfile doctest importlib numexpr.necompiler pandas.core.computation.eval profile timeit trace
+    unittest.main
+    """
+)
+"""The modules of functions and classes that find variables in `__main__` or in the frame of their caller."""
+_NEVER_FRAMES = _NEVER_DRAW | {"scipy", "torch"}
+"""The packages whose functions never return a frame of pandas."""
+_LOOKS_UP = "it uses query or eval with a text that is made when the cell runs"
 _RESULTS = re.compile(r"_{1,3}|_\d+|_oh|Out")
 
 _IMMUTABLE_TYPE = 1 << 8
@@ -98,6 +117,7 @@ class Reach:
         self._modules: dict[str, ModuleType] = {}
         self._attributes: set[str] = set()
         self._packages: set[str] = set()
+        self._lookups: set[Lookup] = set()
         numpy = sys.modules.get("numpy")
         self._array: type | None = getattr(numpy, "ndarray", None)
         self._special = _SPECIAL | {self._array} if self._array else _SPECIAL
@@ -106,7 +126,7 @@ class Reach:
         """Add what code leads to, directly and through everything that it can call."""
         self._use(used, is_cell=is_cell)
         while self.everything is None and (
-            self._ours or self._others or self._of_modules() or self._of_pyplot()
+            self._ours or self._others or self._of_modules() or self._of_pyplot() or self._of_lookups()
         ):
             if len(self._seen) > _MOST:
                 self.everything = f"it reaches more than {_MOST:,} objects"
@@ -122,17 +142,25 @@ class Reach:
         """Add the variables that code names, and their values."""
         self.everything = self.everything or self._trick(used, is_cell=is_cell)
         self._attributes |= used.attributes
-        known = {name for name in used.reads if name in self._namespace}
-        self.reads |= known
-        self.names |= used.binds | known
+        self._lookups |= used.lookups
+        self.names |= used.binds
         self.binds |= used.binds
         self.deletes |= used.deletes
-        new = (known | {name for name in used.binds if name in self._namespace}) - self._looked_at
-        self._looked_at |= new
-        self._take((self._namespace.get(name) for name in new), ours=True)
+        self._read(used.reads, used.binds)
         self._take((sys.modules.get(name) for name in used.imports), ours=False)
         unknown = used.reads - used.binds - self._namespace.keys() - _BUILTINS
         self._packages |= {name.partition(".")[0] for name in used.imports} | unknown
+
+    def _read(self, reads: Iterable[str], binds: Iterable[str] = ()) -> None:
+        """Take the values of variables that code reads or binds."""
+        known = {name for name in reads if name in self._namespace}
+        self.reads |= known
+        self.names |= known
+        new = known.union(name for name in binds if name in self._namespace) - self._looked_at
+        self._looked_at |= new
+        values = [self._namespace.get(name) for name in new]
+        self.everything = self.everything or next(filter(None, map(_trick_of, values)), None)
+        self._take(values, ours=True)
 
     def _trick(self, used: Uses, *, is_cell: bool) -> str | None:
         """Return why code can touch every variable, judged by its names."""
@@ -147,6 +175,33 @@ class Reach:
         if used.star:
             tricks.add("import *")
         return f"it uses {min(tricks)}" if tricks else None
+
+    def _of_lookups(self) -> bool:
+        """Take the variables that pandas finds by names in texts. Return False if there are no new ones."""
+        may_be_open = False
+        for lookup in self._lookups:
+            is_known = lookup.receiver in self._namespace and lookup.receiver not in self.binds
+            receiver = self._namespace.get(lookup.receiver) if is_known else None
+            module = lookup.module or (_package_of(receiver) if isinstance(receiver, ModuleType) else "")
+            values = {
+                name: self._namespace.get(name) for name in lookup.names or () if name not in self.binds
+            }
+            if module == "pandas":
+                self.everything = "it uses pandas.eval"
+            elif _is_frame(receiver) and lookup.is_open(values):
+                self.everything = _LOOKS_UP
+            elif not module and (_is_frame(receiver) or not is_known):
+                may_be_open = may_be_open or lookup.is_open(values)
+                self._read(lookup.reads(values))
+        if may_be_open and self._may_be_frames():
+            self.everything = _LOOKS_UP
+        return bool(self._ours or self._others)
+
+    def _may_be_frames(self) -> bool:
+        """Tell whether the code reaches a library that may return a frame of pandas."""
+        packages = self._packages | {_package_of(kind) for kind in set(map(type, self._seen.values()))}
+        is_loaded = "pandas" in sys.modules or "pandas" in packages
+        return is_loaded and bool(packages - _NEVER_FRAMES - {self._module})
 
     def _is_rebound(self, name: str) -> bool:
         """Tell whether a variable of the user's has the name of a builtin; its value is looked at instead."""
@@ -250,6 +305,17 @@ class Reach:
         """Tell whether the code reaches a name, a library or an object that may lead to pyplot."""
         packages = self._packages | {_package_of(kind) for kind in set(map(type, self._seen.values()))}
         return bool(packages - _NEVER_DRAW - {self._module} or self._attributes & _UNPICKLE)
+
+
+def _trick_of(value: Any) -> str | None:
+    """Return why code with this value can touch every variable: it finds variables by their names."""
+    kind: Any = value if isinstance(value, (FunctionType, type)) else type(value)
+    home = value.__globals__.get("__name__") if isinstance(value, FunctionType) else kind.__module__
+    return f"it uses {kind.__qualname__}" if home in _TRICK_HOMES else None
+
+
+def _is_frame(value: object) -> bool:
+    return any(_package_of(kind) == "pandas" for kind in type(value).__mro__)
 
 
 def _package_of(obj: Any) -> str:

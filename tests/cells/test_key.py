@@ -500,3 +500,14 @@ def test_unrelated_names_and_their_order_do_not_count(order: list[str], number: 
     assert here == key(["k", "rows", "f"], unrelated=number) != ""
     assert here != key(order, k=number)
     assert here != key(order, rows=[number])
+
+
+def test_a_variable_that_a_text_in_a_variable_names_counts() -> None:
+    pandas = pytest.importorskip("pandas")
+
+    def key(low: int, high: int) -> str:
+        names = {"df": pandas.DataFrame({"a": [1, 2, 3]}), "q": "a > @low", "low": low, "high": high}
+        return cell_key(CellCode("y = df.query(q)", str), names, {}, {}).text
+
+    assert key(1, 5) == key(1, 6) != key(2, 6)
+    assert key(1, 5)
