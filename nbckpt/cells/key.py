@@ -11,6 +11,7 @@ import platform
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from types import FunctionType
 from typing import Any
 
 from nbckpt.cells.analysis import Touched, compiled, touched
@@ -96,6 +97,8 @@ def cell_key(
     parts["source"] = normal_source(code.source)
     if there := sorted(reach.deletes & namespace.keys()):
         parts["deletes"] = there
+    if reach.placed:
+        parts["placed"] = sorted({f"{place} {_code_digest(each, namespace)}" for place, each in reach.placed})
     text = PREFERRED.digest(json.dumps(parts, sort_keys=True).encode("utf-8", "backslashreplace")).hex()
     binds = before.binds | reach.binds
     return CellKey("" if problem else text, problem, inputs, before, binds, digester)
@@ -130,6 +133,14 @@ def _digests(
                 return digests, f"its input {name} cannot be digested: {error}"
             digests[name] = _MADE + maker.key
     return digests, ""
+
+
+def _code_digest(function: FunctionType, namespace: dict[str, Any]) -> str:
+    """Return the digest of a function; of its code alone if it holds what has none."""
+    try:
+        return Digester(namespace).digest(function)
+    except CodecError:
+        return Digester(namespace).digest(function.__code__)
 
 
 def is_made(key: CellKey) -> bool:

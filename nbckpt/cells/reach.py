@@ -18,7 +18,7 @@ from types import (
     ModuleType,
     TracebackType,
 )
-from typing import Any
+from typing import Any, TypeGuard
 
 from nbckpt.cells.code import Uses, uses, words_of
 from nbckpt.cells.lookups import Lookup
@@ -99,6 +99,8 @@ class Reach:
         reads: The variables among them whose values the code, or a function that it can call, reads by name.
         binds: The variables among them that the code, or such a function, can bind or delete.
         deletes: Names that the code, or such a function, can delete.
+        placed: The notebook's functions that modules and objects of libraries hold, with their place there if
+            it has a name.
         everything: Why it can touch every variable; None if it touches only `names`.
     """
 
@@ -107,6 +109,7 @@ class Reach:
         self.reads: set[str] = set()
         self.binds: set[str] = set()
         self.deletes: set[str] = set()
+        self.placed: list[tuple[str, FunctionType]] = []
         self.everything: str | None = None
         self._namespace = namespace
         self._module = namespace.get("__name__", "__main__")
@@ -260,6 +263,7 @@ class Reach:
     def _function(self, function: FunctionType, *, ours: bool) -> None:
         if function.__globals__ is self._namespace:
             self._use(uses(function.__code__, inside=True), is_cell=False)
+            self.placed += [] if ours else [("", function)]
         held = (function.__closure__, function.__defaults__, function.__kwdefaults__, function.__dict__)
         self._take((part for part in held if part), ours=ours)
 
@@ -268,14 +272,16 @@ class Reach:
         if kind.__flags__ & _IMMUTABLE_TYPE:
             return
         yield from (type(kind), *kind.__bases__)
-        for member in dict(vars(kind)).values():
+        for name, member in dict(vars(kind)).items():
             if kind.__module__ == self._module:
                 yield member
             else:
                 inner = gc.get_referents(member) if type(member) in _WRAPPERS else (member,)
-                yield from (part for part in inner if self._is_own_function(part))
+                for part in filter(self._is_own_function, inner):
+                    self.placed.append((f"{kind.__module__}.{kind.__qualname__}.{name}", part))
+                    yield part
 
-    def _is_own_function(self, obj: object) -> bool:
+    def _is_own_function(self, obj: object) -> TypeGuard[FunctionType]:
         return type(obj) is FunctionType and obj.__globals__ is self._namespace
 
     def _module_case(self, module: ModuleType, *, ours: bool) -> None:
@@ -291,7 +297,12 @@ class Reach:
         for name, attribute in _TRICK_PAIRS:
             if name in self._modules and attribute in self._attributes:
                 self.everything = f"it uses {name}.{attribute}"
-        held = [vars(module).get(name) for module in self._modules.values() for name in self._attributes]
+        held = []
+        for module in self._modules.values():
+            for name in self._attributes & vars(module).keys():
+                held.append(value := vars(module)[name])
+                if self._is_own_function(value):
+                    self.placed.append((f"{module.__name__}.{name}", value))
         self._take(held, ours=False)
         return bool(self._others)
 

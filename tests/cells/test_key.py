@@ -511,3 +511,40 @@ def test_a_variable_that_a_text_in_a_variable_names_counts() -> None:
 
     assert key(1, 5) == key(1, 6) != key(2, 6)
     assert key(1, 5)
+
+
+@pytest.mark.parametrize(
+    ("place", "cell"),
+    [
+        ("ran.hook = f", "y = ran.hook()"),
+        ("ran.hooks = [f]", "y = ran.hooks[0]()"),
+        ("ran.hook = f; g = f; h = None", "y = ran.hook(), g, h"),
+        ("ran.List.go = f", "y = ran.List().go()"),
+        ("ran.List.go = f; rows = ran.List()", "y = rows.go()"),
+        ("ran.List.go = property(f); List = ran.List", "y = List().go"),
+        ("class C: go = f\nran.kept = C()", "y = ran.kept.go()"),
+    ],
+)
+def test_a_function_that_a_module_holds_counts(
+    place: str, cell: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def key(value: str) -> str:
+        ran: Any = types.ModuleType("ran")
+        ran.List = type("List", (list,), {"__module__": "ran"})
+        monkeypatch.setitem(sys.modules, "ran", ran)
+        namespace: dict[str, Any] = {"__name__": "notebook"}
+        exec(f"import ran\ndef f(*_): return {value}\n{place}", namespace)
+        return cell_key(CellCode(cell, str), namespace, {}, {}).text
+
+    assert key("1") == key("1") != key("2")
+    assert key("1")
+
+
+def test_which_function_a_module_holds_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    def key(held: str) -> str:
+        monkeypatch.setitem(sys.modules, "ran", types.ModuleType("ran"))
+        namespace: dict[str, Any] = {"__name__": "notebook"}
+        exec(f"import ran\ndef f(): return 1\ndef g(): return 2\nran.hook = {held}", namespace)
+        return cell_key(CellCode("y = ran.hook(), f(), g()", str), namespace, {}, {}).text
+
+    assert key("f") == key("f") != key("g")
