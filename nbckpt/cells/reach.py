@@ -123,7 +123,8 @@ class Reach:
         self._lookups: set[Lookup] = set()
         numpy = sys.modules.get("numpy")
         self._array: type | None = getattr(numpy, "ndarray", None)
-        self._special = _SPECIAL | {self._array} if self._array else _SPECIAL
+        self._iterators = {getattr(numpy, name, None) for name in ("flatiter", "nditer")}
+        self._special = _SPECIAL | self._iterators | {self._array}
 
     def follow(self, used: Uses, *, is_cell: bool = True) -> None:
         """Add what code leads to, directly and through everything that it can call."""
@@ -249,6 +250,8 @@ class Reach:
             self._take([obj.__self__], ours=ours and not isinstance(obj.__self__, ModuleType))
         elif kind is self._array:
             self._take(obj.ravel().tolist() if obj.dtype.hasobject else (), ours=ours)
+        elif kind in self._iterators:
+            self._take(_arrays_of(obj), ours=ours)
         else:
             (self._ours if ours else self._others).append(obj)
 
@@ -323,6 +326,14 @@ def _trick_of(value: Any) -> str | None:
     kind: Any = value if isinstance(value, (FunctionType, type)) else type(value)
     home = value.__globals__.get("__name__") if isinstance(value, FunctionType) else kind.__module__
     return f"it uses {kind.__qualname__}" if home in _TRICK_HOMES else None
+
+
+def _arrays_of(iterator: Any) -> Iterable[object]:
+    """Return the arrays that an iterator of NumPy can write: gc does not know them."""
+    try:
+        return iterator.operands if hasattr(type(iterator), "operands") else [iterator.base]
+    except ValueError:  # it is closed
+        return ()
 
 
 def _is_frame(value: object) -> bool:
