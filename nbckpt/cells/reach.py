@@ -75,11 +75,12 @@ _TRICK_PAIRS = frozenset(
 )
 _TRICK_HOMES = words_of(
     """
-    cProfile doctest importlib numexpr.necompiler pandas.core.computation.eval profile timeit trace
-    unittest.main
+    cProfile doctest importlib.import_module numexpr.necompiler pandas.core.computation.eval profile timeit
+    trace unittest.main
     """
 )
-"""The modules of functions and classes that find variables in `__main__` or in the frame of their caller."""
+"""Functions, and modules of functions, that find variables in `__main__` or in the frame of their caller."""
+_FRAMES = frozenset({"cudf", "modin", "pandas"})
 _NEVER_FRAMES = _NEVER_DRAW | {"scipy", "torch"}
 """The packages whose functions never return a frame of pandas."""
 _LOOKS_UP = "it uses query or eval with a text that is made when the cell runs"
@@ -190,8 +191,8 @@ class Reach:
             values = {
                 name: self._namespace.get(name) for name in lookup.names or () if name not in self.binds
             }
-            if module == "pandas":
-                self.everything = "it uses pandas.eval"
+            if module in _FRAMES:
+                self.everything = f"it uses {module}.eval"
             elif _is_frame(receiver) and lookup.is_open(values):
                 self.everything = _LOOKS_UP
             elif not module and (_is_frame(receiver) or not is_known):
@@ -325,7 +326,7 @@ def _trick_of(value: Any) -> str | None:
     """Return why code with this value can touch every variable: it finds variables by their names."""
     kind: Any = value if isinstance(value, (FunctionType, type)) else type(value)
     home = value.__globals__.get("__name__") if isinstance(value, FunctionType) else kind.__module__
-    return f"it uses {kind.__qualname__}" if home in _TRICK_HOMES else None
+    return f"it uses {kind.__qualname__}" if _TRICK_HOMES & {home, f"{home}.{kind.__qualname__}"} else None
 
 
 def _arrays_of(iterator: Any) -> Iterable[object]:
@@ -337,7 +338,7 @@ def _arrays_of(iterator: Any) -> Iterable[object]:
 
 
 def _is_frame(value: object) -> bool:
-    return any(_package_of(kind) == "pandas" for kind in type(value).__mro__)
+    return any(_package_of(kind) in _FRAMES for kind in type(value).__mro__)
 
 
 def _package_of(obj: Any) -> str:
