@@ -24,7 +24,7 @@ from nbckpt.core.algorithms import PREFERRED
 from nbckpt.errors import CodecError
 
 _MADE = "made by "
-_FORM = 2
+_FORM = 3
 """The form of keys. A new one parts the results that were kept with keys that lacked an input."""
 
 
