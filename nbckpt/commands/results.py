@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,11 +75,15 @@ def _cell(value: Any) -> Cell:
 
 
 def _csv(names: list[str], rows: tuple[Mapping[str, Any], ...]) -> str:
-    file = io.StringIO()
-    writer = csv.DictWriter(file, names, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return file.getvalue()
+    table: list[list[Any]] = [list(names), *([row.get(name) for name in names] for row in rows)]
+    return "".join(",".join(map(_quoted, cells)) + "\n" for cells in table)
+
+
+def _quoted(value: Any) -> str:
+    """Return a cell of CSV. The module csv leaves ends of lines other than its own without quotes."""
+    text = "" if value is None else str(value)
+    is_bare = {*text}.isdisjoint(',"') and text.splitlines() in ([], [text])
+    return text if is_bare else '"' + text.replace('"', '""') + '"'
 
 
 def results(

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from nbckpt.render.page import Cell, Page, Table
-from nbckpt.render.text import visible
+from nbckpt.render.text import lines_of, visible
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+!|~$&@:])")
 _FENCE = re.compile("`{3,}")
@@ -38,7 +38,8 @@ def _parts(page: Page) -> Iterator[str]:
         for part in row:
             yield from _parts(part)
     for fold in page.folds:
-        yield f"{plain(fold.summary)}:\n\n{fenced(fold.text)}"
+        joined = "\n".join(fold.text.splitlines())
+        yield f"{plain(fold.summary)}:\n\n{fenced(joined)}"
 
 
 def plain(text: str) -> str:
@@ -53,7 +54,7 @@ def plain(text: str) -> str:
 def fenced(text: str) -> str:
     """Return lines of code; the fence is longer than any in them."""
     fence = "`" * max(3, *(len(run) + 1 for run in _FENCE.findall(text)), 3)
-    lines = "\n".join(map(visible, text.splitlines()))
+    lines = "\n".join(map(visible, lines_of(text)))
     return f"{fence}\n{lines}\n{fence}"
 
 

@@ -33,7 +33,7 @@ def text(page: Page) -> str:
 def _lines(page: Page, width: int) -> Iterator[str]:
     if page.headline:
         yield page.headline
-    yield from page.code.splitlines()
+    yield from lines_of(page.code)
     yield from (f"  {note}" for note in page.notes)
     for table in page.tables:
         if table.rows:
@@ -59,7 +59,16 @@ def _lines(page: Page, width: int) -> Iterator[str]:
         yield "   ".join(map(str, page.hints))
 
 
-def _lines_of(row: tuple[Cell | str, ...], count: int) -> Iterator[list[str]]:
+def lines_of(code: str) -> list[str]:
+    r"""Return the lines of code. Only a newline ends one: other ends of lines belong to a text in it.
+
+    >>> lines_of("a\rb\nc\n"), lines_of("")
+    (['a\rb', 'c'], [])
+    """
+    return code.removesuffix("\n").split("\n") if code else []
+
+
+def _cells_of(row: tuple[Cell | str, ...], count: int) -> Iterator[list[str]]:
     """Yield the *count* cells of a row. An empty line stands before a heading."""
     if len(row) < count:
         yield [""] * count
@@ -72,7 +81,7 @@ def _table(table: Table, width: int) -> list[str]:
     import tabulate
 
     headers = [visible(column.name) for column in table.columns]
-    rows = [line for row in table.rows for line in _lines_of(row, len(headers))]
+    rows = [line for row in table.rows for line in _cells_of(row, len(headers))]
     lines = partial(
         tabulate.tabulate,
         disable_numparse=True,

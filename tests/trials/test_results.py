@@ -13,6 +13,7 @@ import nbckpt
 from nbckpt.commands import TABLE, Session, parse
 from nbckpt.errors import UsageError
 from nbckpt.mirror import AutoMirror
+from nbckpt.render.markdown import fenced
 from nbckpt.render.text import text
 from nbckpt.store import LocalStore
 from nbckpt.tracker import Tracker
@@ -48,6 +49,21 @@ def test_csv_has_a_row_for_each_result(session: Session) -> None:
     assert math.isnan(float(rows[4]["loss"]))
     assert {row["text"] for row in rows} == {'a "b", c'}
     assert len(list(csv.DictReader(said(session, "results e/t1 --csv").splitlines()))) == 3
+
+
+@pytest.mark.parametrize("end", ["\r", "\r\n", "\u2028", "\x85", "\x0c", "\n"])
+def test_csv_keeps_a_row_whose_texts_have_ends_of_lines(session: Session, end: str) -> None:
+    def train(config: dict[str, Any]) -> None:
+        nbckpt.report(text=f"x{end}y", last=1)
+
+    nbckpt.run(train, {f"a{end}b": 1}, name="odd", folder=session.library.folder, executor="inline")
+    written = parse(TABLE, ["results", "odd", "--csv"], "%ckpt").run(session).page()
+    assert f'"x{end}y"' in written.code
+    assert f'"config/a{end}b"' in written.code
+    (row,) = csv.DictReader(text(written).split("\n"))
+    assert (row["trial"], row["last"]) == ("t0", "1")
+    (row,) = csv.DictReader(fenced(written.code).removeprefix("```\n").removesuffix("```").split("\n"))
+    assert (row["trial"], row["last"]) == ("t0", "1")
 
 
 def test_results_are_shown_in_pages(session: Session) -> None:
