@@ -188,8 +188,13 @@ def _of_metrics(task: Mapping[str, Any], metrics: Mapping[str, Any]) -> list[Aga
 
 
 def _same(old: Any, new: Any) -> bool:
+    from nbckpt.trials.model.metrics import as_float
+
     if isinstance(old, (int, float)) and isinstance(new, (int, float)):
-        return math.isclose(old, new, rel_tol=_CLOSE) or (math.isnan(old) and math.isnan(new))
+        a, b = as_float(old), as_float(new)
+        if math.isfinite(a) and math.isfinite(b):
+            return math.isclose(a, b, rel_tol=_CLOSE)
+        return old == new or (math.isnan(a) and math.isnan(b))
     return bool(old == new)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import shutil
 import subprocess
 import sys
@@ -91,6 +92,24 @@ def test_a_run_gives_the_same_metrics(trained: Path) -> None:
     results = json.loads((trained / "again/results.json").read_text())
     assert [row["name"] for row in results["rows"]] == ["loss", "step"]
     assert results["same"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "same"),
+    [
+        (10**400, 10**400, True),
+        (10**400, 2 * 10**400, False),
+        (10**400, 1.0, False),
+        (math.nan, math.nan, True),
+        (math.inf, math.inf, True),
+        (math.inf, -math.inf, False),
+        (1.0, 1.0 + 1e-12, True),
+    ],
+    ids=["equal", "other", "finite", "nan", "infinite", "sign", "close"],
+)
+def test_numbers_too_large_for_a_float_are_compared(old: float, new: float, same: bool) -> None:
+    (row,) = rerun._of_metrics({"metrics": {"x": old}}, {"x": new})
+    assert row.same is same
 
 
 @pytest.mark.slow

@@ -625,6 +625,13 @@ def test_every_stop_condition_ends_a_trial(stop: Any, last: int, note: str) -> N
     assert (experiment.trials[0].iteration, experiment.trials[0].note) == (last, note)
 
 
+def test_a_threshold_may_be_too_large_for_a_float() -> None:
+    experiment = nbckpt.run(lambda config: nbckpt.report(x=10**401), stop={"x": 10**400})
+    assert experiment.wait(SECONDS)
+    assert experiment.trials[0].note == "x reached inf"
+    assert "x >= inf" in str(experiment.spec.stopper)
+
+
 @pytest.mark.parametrize("kind", [np.float32, np.float16, np.array])
 def test_a_scalar_of_numpy_reaches_a_threshold(kind: Any) -> None:
     def train(config: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 from pathlib import Path
@@ -68,6 +69,21 @@ class Model:
 
 
 MODELS = [Model(), Model()]
+
+
+@pytest.mark.parametrize("others", [{}, {"metric": ["loss", "size"], "mode": ["min", "min"]}])
+def test_a_number_too_large_for_a_float_ends_no_search(others: dict[str, Any]) -> None:
+    def train(config: dict[str, Any]) -> None:
+        nbckpt.report(loss=next(losses), size=1)
+
+    losses = iter([1, 10**400, -(10**400), 2])
+    given = study(directions=["minimize"] * 2) if others else study()
+    experiment = search(train, given, num_samples=4, **others)
+    assert experiment.notes == []
+    assert [trial.values[0] for trial in given.trials] == [1.0, math.inf, -math.inf, 2.0]
+    later = study(directions=["minimize"] * 2) if others else study()
+    assert search(train, later, num_samples=4, name=experiment.name, **others).notes == []
+    assert [trial.values[0] for trial in later.trials] == [1.0, math.inf, -math.inf, 2.0]
 
 
 def test_values_that_optuna_cannot_store_are_sent_as_indexes() -> None:

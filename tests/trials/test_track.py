@@ -201,6 +201,12 @@ def test_a_pause_and_a_stop_interrupt_the_loop(store: Path) -> None:
     assert (trial.status, trial.stopped_early, trial.metric("loss")) == (Status.TERMINATED, True, [1, 2, 3])
 
 
+def test_an_open_trial_shows_a_number_too_large_for_a_float() -> None:
+    with nbckpt.track("baseline") as run:
+        run.report(loss=10**400)
+        assert "loss inf" in repr(run)
+
+
 def test_two_threads_report_each_to_its_own_trial(store: Path) -> None:
     meet = threading.Barrier(2, timeout=60)
 

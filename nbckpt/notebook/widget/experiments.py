@@ -164,7 +164,7 @@ def best_of(experiment: ExperimentView) -> str:
     if not view.metric or not ranked:
         return ""
     best = by_metric(ranked, view.metric, view.mode)[0]
-    return f"{best.id}, {view.metric} {best.newest(view.metric):.4g}"
+    return f"{best.id}, {view.metric} {as_float(best.newest(view.metric)):.4g}"
 
 
 def order_of(experiment: ExperimentView, settings: Sequence[str], wanted: str) -> list[str]:

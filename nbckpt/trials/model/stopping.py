@@ -57,11 +57,11 @@ class Stopper:
             except Exception as error:
                 raise TrialError(f"stop() failed: {error_text(error)}") from error
         if not isinstance(stop, Mapping):
-            return f"trained for {stop:g} s" if trial.elapsed_s >= stop else ""
+            return f"trained for {as_float(stop):g} s" if trial.elapsed_s >= stop else ""
         for name, limit in stop.items():
             value = as_plain(lookup(result, name))  # also a scalar of NumPy or torch
             if _is_number(value) and (value <= limit if self._falls(name) else value >= limit):
-                return f"{name} reached {limit:g}"
+                return f"{name} reached {as_float(as_plain(limit)):g}"
         return ""
 
     def _falls(self, name: str) -> bool:
@@ -70,9 +70,9 @@ class Stopper:
     def __str__(self) -> str:
         stop = self.stop
         if not isinstance(stop, Mapping):
-            return "stop() says so" if callable(stop) else f"it has trained for {stop:g} s"
+            return "stop() says so" if callable(stop) else f"it has trained for {as_float(stop):g} s"
         reach = ((name, "<=" if self._falls(name) else ">=", limit) for name, limit in stop.items())
-        return " or ".join(f"{name} {sign} {limit:g}" for name, sign, limit in reach)
+        return " or ".join(f"{name} {sign} {as_float(as_plain(limit)):g}" for name, sign, limit in reach)
 
     def unknown(self, trial: Trial) -> list[str]:
         """Return the metrics of the condition that the trial has never reported."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from nbckpt._private_apis import optuna_trial_id
 from nbckpt.errors import UsageError
 from nbckpt.render import count
 from nbckpt.trials.model.drawing import domains, with_values
-from nbckpt.trials.model.metrics import ITERATION, PLAIN, lookup
+from nbckpt.trials.model.metrics import ITERATION, PLAIN, as_float, lookup
 from nbckpt.trials.model.objectives import listed
 from nbckpt.trials.model.optuna import check_packages
 from nbckpt.trials.model.space import Choice, Grid, Integer, Rounded, Uniform, index_of, round_to
@@ -119,7 +120,7 @@ class OptunaSearch(Search):
         ):
             return ""
         self._step[trial.id] = trial.iteration
-        asked.report(value, trial.iteration)
+        asked.report(as_float(value), trial.iteration)
         return "pruned by Optuna" if asked.should_prune() else ""
 
     def ended(self, trial: Trial) -> None:
@@ -134,8 +135,8 @@ class OptunaSearch(Search):
 
     def _outcome(self, trial: Trial) -> tuple[TrialState, list[float] | None]:
         """Return the state and the values with which the study learns of a trial's end."""
-        values = [trial.newest(metric) for metric in self._metrics]
-        known = [value for value in values if value is not None and value == value]
+        values = [as_float(trial.newest(metric)) for metric in self._metrics]
+        known = [value for value in values if not math.isnan(value)]
         if trial.stopped_early:
             return self._states.PRUNED, None
         if trial.status in {Status.ERROR, Status.DAMAGED} or len(known) < len(values):
@@ -167,7 +168,7 @@ class OptunaSearch(Search):
         if len(self._metrics) > 1 or (state == self._states.COMPLETE and not self._prunes):
             return {}
         values = {result[ITERATION]: lookup(result, self._metrics[0]) for result in trial.results}
-        return {at: value for at, value in values.items() if isinstance(value, (int, float))}
+        return {at: as_float(value) for at, value in values.items() if isinstance(value, (int, float))}
 
     def _marks(self, trial_id: str) -> dict[str, str]:
         return {**self._mark, "nbckpt.trial": trial_id}

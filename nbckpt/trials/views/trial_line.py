@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nbckpt.render import count, duration, short, visible
+from nbckpt.trials.model.metrics import as_float
 from nbckpt.trials.model.trial import Status, Trial
 from nbckpt.trials.views.metrics import inferred
 from nbckpt.trials.views.statuses import last_line, word
@@ -17,7 +18,7 @@ def trial_line(trial: Trial, name: str) -> str:
         parts.append(short(visible(last_line(trial)), _WIDEST))
     if trial.iteration:
         parts.append(count(trial.iteration, "result"))
-        parts += [f"{visible(metric)} {trial.newest(metric):.4g}" for metric in inferred([trial])]
+        parts += [f"{visible(metric)} {as_float(trial.newest(metric)):.4g}" for metric in inferred([trial])]
         parts.append(duration(trial.elapsed_s))
     if trial.checkpoint_name:
         parts.append(f"saved at {trial.checkpoint_iteration}")

@@ -95,7 +95,7 @@ class Chosen:
         if self.best is None:
             return ""
         name = names.get(self.best, self.best.id)
-        return f" Best by {self.by} ({self.mode}): {name}, {self.best.newest(self.by):.4g}."
+        return f" Best by {self.by} ({self.mode}): {name}, {as_float(self.best.newest(self.by)):.4g}."
 
 
 def check(request: PlotRequest) -> None:
