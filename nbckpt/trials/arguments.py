@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from nbckpt.errors import UsageError
@@ -15,6 +15,7 @@ from nbckpt.trials.model.callback import Callback
 from nbckpt.trials.model.metrics import plain
 from nbckpt.trials.model.points import values_of
 from nbckpt.trials.model.retention import RetentionPolicy
+from nbckpt.trials.model.space import Choice, Grid
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.schedulers import Scheduler
 from nbckpt.trials.search.base import Search
@@ -44,11 +45,37 @@ def dict_of(name: str, given: Any) -> dict[str, Any]:
     """Return a copy of a dict that a user gave.
 
     Raises:
-        UsageError: It is not a dict.
+        UsageError: It is not a dict, or contains itself.
     """
-    if isinstance(given, Mapping):
-        return dict(given)
-    raise UsageError(f"{name}={given!r} is not a dict")
+    if not isinstance(given, Mapping):
+        raise UsageError(f"{name}={given!r} is not a dict")
+    if _contains_itself(given):
+        raise UsageError(f"{name} has a dict or a list that contains itself, which no file can hold")
+    return dict(given)
+
+
+def _contains_itself(value: Any) -> bool:
+    """Return whether a dict or a list, or one inside of it, contains itself. It may be nested deeply."""
+    done: set[int] = set()
+    path = {id(value): _containers(value)}  # from the outermost to the innermost
+    while path:
+        at, inside = path.popitem()
+        inner = next((item for item in inside if id(item) not in done), None)
+        if inner is None:
+            done.add(at)
+            continue
+        path[at] = inside
+        if id(inner) in path:
+            return True
+        path[id(inner)] = _containers(inner)
+    return False
+
+
+def _containers(value: Any) -> Iterator[Any]:
+    """Yield the dicts, lists, grids and choices in one of them."""
+    items = value.values if isinstance(value, (Grid, Choice)) else value
+    items = items.values() if isinstance(items, Mapping) else items
+    return (item for item in items if isinstance(item, (dict, list, tuple, Grid, Choice)))
 
 
 def points_of(given: Any) -> tuple[dict[str, Any], ...]:

@@ -30,6 +30,10 @@ def experiment_folder(folder: str | os.PathLike[str] | None, name: str, spec: Sp
     """Return the experiment's folder. Without a name, make a new folder."""
     if resume not in {"auto", "must", "never"}:
         raise UsageError(f"resume={resume!r} is unknown: use 'auto', 'must' or 'never'")
+    if name and not isinstance(name, str):
+        raise UsageError(f"name={name!r} is not a text: give a name such as 'baseline'")
+    if not isinstance(folder, (str, os.PathLike, type(None))):
+        raise UsageError(f"folder={folder!r} is not a path")
     if name and not (_NAME.fullmatch(name) and can_be_named(name)):
         raise UsageError(
             f"{name!r} cannot name an experiment: use letters, digits, '_', '-' and '.', and no name "

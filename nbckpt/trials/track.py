@@ -89,7 +89,7 @@ def track(
         raise UsageError("this code runs in a trial already: report to it with nbckpt.report(…)")
     if not name:
         raise UsageError("a tracked trial needs the name of its experiment: nbckpt.track('baseline', lr=0.1)")
-    given = dict_of("config", config or {}) | parameters
+    given = dict_of("config", {**dict_of("config", config or {}), **parameters})
     spec = Spec(
         PlainLoop,
         keep=retention_of(keep_checkpoints),

@@ -21,6 +21,7 @@ from trials.conftest import forget
 import nbckpt
 from nbckpt.store import scan
 from nbckpt.trials import Catalog, Experiment, Status, Trainable, Trial
+from nbckpt.trials.arguments import dict_of
 from nbckpt.trials.engine.pool import WorkerPool
 from nbckpt.trials.home import experiments_folder
 from nbckpt.trials.model import journal, params, spec_file, summary_file
@@ -724,6 +725,9 @@ def test_the_checkpoint_of_a_retry_is_kept_while_the_trial_runs() -> None:
 
 # What is refused.
 
+ITSELF: dict[str, Any] = {}
+ITSELF["itself"] = [ITSELF]
+
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
@@ -755,6 +759,13 @@ def test_the_checkpoint_of_a_retry_is_kept_while_the_trial_runs() -> None:
         ({"name": "../evil"}, "cannot name an experiment"),
         ({"resources_per_trial": {"CPU": 1}}, "go with executor='process', 'ray' or 'slurm', not 'thread'"),
         ({"resume": "must"}, "needs the name"),
+        ({"name": 5}, "name=5 is not a text"),
+        ({"name": Path("e")}, "is not a text"),
+        ({"folder": 5}, "folder=5 is not a path"),
+        ({"config": {"p": ITSELF}}, "config has a dict or a list that contains itself"),
+        ({"config": {"p": [1, {"q": ITSELF}]}}, "contains itself"),
+        ({"config": {"p": nbckpt.grid_search([1, ITSELF])}}, "contains itself"),
+        ({"points": [ITSELF]}, "a point has a dict or a list that contains itself"),
         ({"callbacks": ["mlflow"]}, "'mlflow' is not a callback: give a list of objects"),
         ({"callbacks": "mlflow"}, "'mlflow' is not a callback"),
         ({"callbacks": [nbckpt.trials.Callback]}, "is not a callback"),
@@ -785,6 +796,40 @@ def test_a_tracked_configuration_is_a_dict(store: Path) -> None:
     with pytest.raises(nbckpt.UsageError, match="config=5 is not a dict"):
         nbckpt.track("e", 5)  # type: ignore[arg-type]
     assert not (store / "experiments").exists()
+
+
+def test_a_tracked_experiment_has_a_text_as_its_name(store: Path) -> None:
+    with pytest.raises(nbckpt.UsageError, match="name=5 is not a text"):
+        nbckpt.track(5)  # type: ignore[arg-type]
+    with pytest.raises(nbckpt.UsageError, match="folder=5 is not a path"):
+        nbckpt.track("e", folder=5)  # type: ignore[arg-type]
+    with pytest.raises(nbckpt.UsageError, match="config has a dict or a list that contains itself"):
+        nbckpt.track("e", p=ITSELF)
+    assert not (store / "experiments").exists()
+
+
+def test_parts_of_a_configuration_may_be_shared_and_deep() -> None:
+    shared: list[Any] = [1]
+    for _ in range(2000):
+        shared = [shared, shared]
+    given = {"p": shared, "q": nbckpt.grid_search([shared, shared])}
+    assert dict_of("config", given)["p"] is shared
+
+
+def test_a_value_whose_repr_fails_is_kept_as_a_text() -> None:
+    class Silent:
+        def __repr__(self) -> str:
+            raise ValueError("no repr")
+
+    def train(config: dict[str, Any]) -> None:
+        nbckpt.report(loss=Silent(), ok=1)
+
+    experiment = nbckpt.run(train, {"p": Silent()}, executor="inline")
+    (trial,) = experiment.trials
+    assert (trial.status, trial.error) == (Status.TERMINATED, "")
+    assert trial.metrics["loss"] == "<Silent object, whose repr() raises ValueError>"
+    (trial,) = Experiment.read(forget(experiment)).trials
+    assert trial.config["p"] == "<Silent object, whose repr() raises ValueError>"
 
 
 def test_a_function_with_other_parameters_is_refused() -> None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import math
+import random
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -70,6 +74,12 @@ def test_an_invalid_domain_is_refused(make: Any, message: str) -> None:
         make()
 
 
+@pytest.mark.parametrize("low", [np.float32(1), np.int64(1), Fraction(1), 1.0, True])
+def test_the_ends_of_a_range_are_numbers_of_any_kind(low: Any) -> None:
+    assert 1 <= nbckpt.uniform(low, 2).draw(random.Random(1)) <= 2
+    assert nbckpt.randint(low, 2.5).draw(random.Random(1)) == 1  # type: ignore[arg-type]
+
+
 def test_randint_draws_below_its_upper_end() -> None:
     drawn = [config["n"] for config in configs({"n": nbckpt.randint(-1, 2)}, 200, 0)]
     assert set(drawn) == {-1, 0, 1}
@@ -116,6 +126,15 @@ def test_sample_from_in_a_circle_is_refused() -> None:
         (lambda: lograndint(0, 3), "use randint"),
         (lambda: rounded(nbckpt.uniform(0, 1), 0), "positive step"),
         (lambda: nbckpt.sample_from(3), "takes a function"),
+        (lambda: nbckpt.uniform("0", 1), r"uniform\('0', 1\) takes numbers"),  # type: ignore[arg-type]
+        (lambda: nbckpt.loguniform(1, None), r"loguniform\(1, None\) takes"),  # type: ignore[arg-type]
+        (lambda: nbckpt.randint(0, "9"), r"randint\(0, '9'\) takes numbers"),  # type: ignore[arg-type]
+        (lambda: nbckpt.randint(0.2, 0.9), r"randint\(0.2, 0.9\) is empty"),  # type: ignore[arg-type]
+        (lambda: nbckpt.randint(0, math.inf), "finite"),  # type: ignore[arg-type]
+        (lambda: nbckpt.randint(math.nan, 3), "empty|finite"),  # type: ignore[arg-type]
+        (lambda: lograndint(0.5, 10), r"lograndint\(0.5, 10\) needs positive"),  # type: ignore[arg-type]
+        (lambda: normal(0, "1"), r"normal\(0, '1'\) takes"),  # type: ignore[arg-type]
+        (lambda: rounded(nbckpt.uniform(0, 1), "1"), r"rounded\('1'\) takes"),  # type: ignore[arg-type]
     ],
 )
 def test_ranges_of_numbers_are_checked(make: Any, message: str) -> None:

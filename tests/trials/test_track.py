@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import sys
 import threading
@@ -116,6 +117,32 @@ def test_a_result_that_says_done_ends_the_trial(store: Path) -> None:
     run.report(loss=1, done=True)
     assert not run.is_open
     assert read(store).trials[0].status == Status.TERMINATED
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("time_this_iter_s", None),
+        ("time_this_iter_s", "x"),
+        ("timesteps_this_iter", "abc"),
+        ("timesteps_this_iter", math.nan),
+        ("episodes_this_iter", math.inf),
+        ("episodes_this_iter", []),
+    ],
+)
+def test_a_count_that_is_not_a_number_is_refused(name: str, value: Any) -> None:
+    with nbckpt.track("e") as run:
+        with pytest.raises(UsageError, match=f"{name}=.* must be a number"):
+            run.report({name: value}, checkpoint={"at": 0})
+        run.report(timesteps_this_iter=None, time_this_iter_s="2")
+        assert (run.trial.iteration, run.trial.checkpoint_name) == (1, None)
+
+
+def test_a_configuration_is_updated_with_a_dict() -> None:
+    with nbckpt.track("e", a=1) as run:
+        with pytest.raises(UsageError, match=r"update_config\(\[1\]\) takes a dict"):
+            run.update_config([1])  # type: ignore[arg-type]
+        assert run.config == {"a": 1}
 
 
 def test_a_report_without_a_trial_says_once_how_to_open_one(

@@ -184,10 +184,12 @@ class OpenTrial(Result):
         """Add values to the configuration, or replace them, durably.
 
         Raises:
-            UsageError: The trial has ended.
+            UsageError: The trial has ended, or *values* is not a dict.
             StoreError: The disk failed; the configuration is unchanged.
         """
         self._check_open()
+        if not isinstance(values, Mapping):
+            raise UsageError(f"update_config({values!r}) takes a dict: give one such as {{'lr': 0.1}}")
         self._attempt.update_config(values)
         self.config = self._session.config = self.trial.config
 

@@ -20,6 +20,8 @@ DONE = "done"
 ITERATION = "training_iteration"
 TIME_THIS_ITER = "time_this_iter_s"
 _TOTALS = {f"{name}_this_iter": f"{name}_total" for name in ("timesteps", "episodes")}
+_GIVEN: dict[str, Callable[[Any], float]] = {TIME_THIS_ITER: float, **dict.fromkeys(_TOTALS, int)}
+"""The counts that a report may give, each with the function that reads it."""
 # Counts of nbckpt, and values that describe a result: not the metrics that people look for.
 _AUTOMATIC = re.compile(r"(time|timesteps|episodes)_(total|this_iter)(_s)?|training_iteration|timestamp|done")
 TOO_DEEP = "not kept: it is nested too deeply"
@@ -125,16 +127,26 @@ class Counts:
         )
 
 
-def check_done(metrics: Mapping[str, Any]) -> None:
-    """Refuse a metric called `done`, which says whether the trial has ended.
+def check_counts(metrics: Mapping[str, Any]) -> None:
+    """Refuse wrong values of the metrics that nbckpt reads: `done`, and the counts of one iteration.
 
     Raises:
-        UsageError: It is neither True nor False.
+        UsageError: `done` is neither True nor False, or a count is not a number.
     """
+    for name in _GIVEN.keys() & metrics.keys():
+        if metrics[name] is None and name in _TOTALS:
+            continue
+        try:
+            _GIVEN[name](metrics[name])
+        except (TypeError, ValueError, OverflowError):
+            raise UsageError(
+                f"{name}={_text(metrics[name])}: nbckpt adds up this metric, so it must be a number. Leave "
+                "it out, or give it another name"
+            ) from None
     if DONE in metrics and type(as_plain(metrics[DONE])) is not bool:
         raise UsageError(
-            f"{DONE}={metrics[DONE]!r}: {DONE!r} says whether the trial has ended, True or False. Give this "
-            "metric another name, for example 'progress'"
+            f"{DONE}={_text(metrics[DONE])}: {DONE!r} says whether the trial has ended, True or False. Give "
+            "this metric another name, for example 'progress'"
         )
 
 
@@ -238,6 +250,8 @@ def _text(value: Any) -> str:
         return without_addresses(repr(value))
     except RecursionError:
         return TOO_DEEP
+    except Exception as error:  # noqa: BLE001  a class of the user's may raise anything
+        return f"<{type(value).__name__} object, whose repr() raises {type(error).__name__}>"
 
 
 def without_addresses(text: str) -> str:

@@ -6,6 +6,7 @@ import math
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 from nbckpt.core.environment import is_same
@@ -227,7 +228,12 @@ def lograndint(low: int, high: int) -> Integer:
 
 
 def normal(mean: float = 0.0, sd: float = 1.0) -> Normal:
-    """Draw a normally distributed number."""
+    """Draw a normally distributed number.
+
+    Raises:
+        UsageError: *mean* or *sd* is not a number.
+    """
+    _check_numbers("normal", mean, sd)
     return Normal(mean, sd)
 
 
@@ -237,6 +243,7 @@ def rounded(domain: Domain, step: float) -> Rounded:
     Raises:
         UsageError: *step* is not positive.
     """
+    _check_numbers("rounded", step)
     if not step > 0:
         raise UsageError(f"rounded(…, {step}) needs a positive step")
     return Rounded(domain, step)
@@ -318,16 +325,28 @@ def _some(values: Iterable[Any], function: str) -> tuple[Any, ...]:
     return listed
 
 
+def _check_numbers(name: str, *given: Any) -> None:
+    if not all(isinstance(number, Real) for number in given):
+        raise UsageError(f"{name}({', '.join(map(repr, given))}) takes numbers")
+
+
 def _integers(name: str, low: int, high: int, *, log: bool) -> Integer:
+    _check_numbers(name, low, high)
+    given = f"{name}({low}, {high})"
+    try:
+        low, high = int(low), int(high)
+    except (OverflowError, ValueError):
+        raise UsageError(f"{given} takes finite numbers") from None
     if not low < high:
-        raise UsageError(f"{name}({low}, {high}) is empty: the upper end is not drawn")
+        raise UsageError(f"{given} is empty: the upper end is not drawn")
     if log and low <= 0:
-        raise UsageError(f"{name}({low}, {high}) needs positive numbers: use randint")
-    return Integer(int(low), int(high), log)
+        raise UsageError(f"{given} needs positive numbers: use randint")
+    return Integer(low, high, log)
 
 
 def _between(low: float, high: float, *, log: bool) -> Uniform:
     name = "loguniform" if log else "uniform"
+    _check_numbers(name, low, high)
     if not low <= high:
         raise UsageError(f"{name}({low}, {high}) is empty: give the smaller number first")
     if log and low <= 0:

@@ -25,7 +25,7 @@ from nbckpt.trials.model.metrics import (
     all_numbers,
     all_plain,
     as_plain,
-    check_done,
+    check_counts,
 )
 from nbckpt.trials.training.session import CheckpointLike, StopTrial
 from nbckpt.trials.training.stager import CheckpointStager
@@ -129,8 +129,8 @@ class StatusReporter:
         """Report a result. Return when the trial may continue.
 
         Raises:
-            UsageError: The function was not started by a runner, this is a fork of its process, or `done` is
-                neither True nor False.
+            UsageError: The function was not started by a runner, this is a fork of its process, or
+                `check_counts` refuses the metrics.
             StopTrial: The trial was stopped. Do not catch it.
         """
         self.report(metrics, None)
@@ -142,7 +142,7 @@ class StatusReporter:
             raise UsageError("this reporter belongs to no trial. Start the function with nbckpt.run().")
         if os.getpid() != channel.process:
             raise UsageError(_IN_A_FORK)
-        check_done(metrics)
+        check_counts(metrics)
         media, numbers = None, all_numbers(metrics)
         if not numbers:
             metrics, media = self._intake.take(metrics)

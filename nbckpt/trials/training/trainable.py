@@ -18,7 +18,7 @@ from nbckpt.render import error_text
 from nbckpt.trials.checkpoints.folder import CheckpointFolder, find
 from nbckpt.trials.checkpoints.packing import pack
 from nbckpt.trials.checkpoints.record import PREFIX, TEMPORARY, Record
-from nbckpt.trials.model.metrics import DONE, Counts, OnResult, Result, all_numbers, check_done
+from nbckpt.trials.model.metrics import DONE, Counts, OnResult, Result, all_numbers, check_counts
 
 SHOULD_CHECKPOINT = "should_checkpoint"
 """Marks a result of `Trainable.train` with which the trainable wants to be saved."""
@@ -137,7 +137,7 @@ class Trainable:
             raise failure(error) from error
         if not isinstance(metrics, (dict, Mapping)):  # dict first: it is the fast check
             raise TrialError(f"step() must return a dict of metrics, not {type(metrics).__name__}")
-        check_done(metrics)
+        check_counts(metrics)
         elapsed_s = time.perf_counter() - started
         result, media = (dict(metrics), {}) if all_numbers(metrics) else self._intake.take(metrics)
         self._counts.add(result, elapsed_s)
