@@ -33,7 +33,7 @@ from nbckpt.trials.checkpoints.origin import FOLDER as ORIGIN
 from nbckpt.trials.model import spec_file
 from nbckpt.trials.model.metrics import flat, numbers, plain
 from nbckpt.trials.model.spec import LOOP
-from nbckpt.trials.model.trial import Trial
+from nbckpt.trials.model.trial import Trial, state_of
 
 _SETTLE_S = 5.0
 
@@ -160,6 +160,11 @@ def _write_trial(session: Session, ref: str, folder: Path) -> Written:
             shutil.copytree(trial.folder.parent / ORIGIN, folder / rerun.FUNCTION / ORIGIN, symlinks=True)
     (folder / PARAMETERS).write_text(json.dumps(plain(trial.config), indent=1) + "\n", "utf-8")
     notes = _write(provenance, folder, label, task, is_ours=is_ours)
+    if donor := state_of(trial).scheduling.donor:
+        notes.append(
+            f"The trial went on from {experiment.name}/{donor} with other values. run.py trains with the "
+            "last values from the beginning, so its results differ."
+        )
     return label, provenance, notes, is_ours
 
 

@@ -147,6 +147,7 @@ def _run_function(folder: Path, work: Path, task: Mapping[str, Any], *, trust: b
     """Run the function in this thread with the recorded parameters, and return its last result."""
     from nbckpt.trials.model import spec_file
     from nbckpt.trials.model.drawing import recalled
+    from nbckpt.trials.model.trial import Status
     from nbckpt.trials.run import run
 
     kept = spec_file.read(folder / FUNCTION)
@@ -164,6 +165,7 @@ def _run_function(folder: Path, work: Path, task: Mapping[str, Any], *, trust: b
             name for name in map("again-{}".format, count(1)) if not (folder / RESULTS / name).exists()
         ),
         stop={"training_iteration": task["iteration"]} if task.get("iteration") else spec.stop,
+        max_failures=spec.max_failures,
         checkpoint_every=spec.checkpoint_every,
         **spec.comparison(),
         executor="inline",
@@ -171,7 +173,7 @@ def _run_function(folder: Path, work: Path, task: Mapping[str, Any], *, trust: b
         restore=origin if origin.exists() else None,
     )
     (trial,) = experiment.trials
-    if trial.error:
+    if trial.error and trial.status != Status.TERMINATED:  # one that was retried keeps the text of its error
         raise UsageError(f"{task['label']} failed: {trial.error}")
     return trial.metrics
 

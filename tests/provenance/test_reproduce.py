@@ -20,6 +20,8 @@ import nbckpt
 from nbckpt.cli import main
 from nbckpt.commands import rerun
 from nbckpt.provenance import background, document
+from nbckpt.trials import PBT
+from nbckpt.trials.model.trial import state_of
 
 ROOT = Path(__file__).parents[2]
 TRAIN = """
@@ -176,6 +178,50 @@ def test_an_existing_folder_is_not_touched(trained: Path, capsys: pytest.Capture
     assert "exists" in capsys.readouterr().err
     assert list((trained / "mine").iterdir()) == []
     assert not list(trained.glob(".nbckpt-tmp*"))
+
+
+@pytest.mark.slow
+def test_a_trial_that_needed_a_retry_is_reproduced_with_it(trained: Path) -> None:
+    def train(config: dict[str, Any]) -> None:
+        checkpoint = nbckpt.get_checkpoint()
+        for step in range(checkpoint.to_dict()["step"] if checkpoint else 0, 4):
+            if step == 2 and not checkpoint:
+                raise RuntimeError("once")
+            nbckpt.report(loss=step, checkpoint={"step": step + 1})
+
+    folder = trained / ".nbckpt/experiments"
+    nbckpt.run(train, {}, name="again", folder=folder, executor="inline", max_failures=1)
+    background.settle()
+    assert reproduce("again/t0", "-o", "again") == 0
+    done = python(trained / "again")
+    assert (done.returncode, done.stdout) == (0, "loss: 3 = 3\n"), done.stderr
+
+
+def test_a_trial_that_went_on_from_another_one_is_named(
+    trained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def train(config: dict[str, Any]) -> None:
+        checkpoint = nbckpt.get_checkpoint()
+        kept = checkpoint.to_dict() if checkpoint else {"step": 0, "loss": 0.0}
+        for step in range(kept["step"], 6):
+            kept = {"step": step + 1, "loss": kept["loss"] - config["lr"]}
+            nbckpt.report(loss=kept["loss"], checkpoint=kept)
+
+    folder = trained / ".nbckpt/experiments"
+    space = {"lr": nbckpt.uniform(0, 1)}
+    points = [{"lr": lr} for lr in (0.1, 0.3, 0.6, 0.9)]
+    settings = {"metric": "loss", "mode": "min", "scheduler": PBT(2), "seed": 1, "num_samples": 4}
+    experiment = nbckpt.run(
+        train, space, name="p", points=points, folder=folder, executor="inline", **settings
+    )
+    background.settle()
+    donors = {trial.id: state_of(trial).scheduling.donor for trial in experiment.trials}
+    for at, donor in donors.items():
+        assert reproduce(f"p/{at}") == 0
+        said = capsys.readouterr().out
+        assert ("went on from" in said) == bool(donor)
+        assert not donor or (f"went on from p/{donor} with other values" in said)
+    assert any(donors.values())
 
 
 @pytest.mark.slow
