@@ -24,6 +24,7 @@ Resume = Literal["auto", "must", "never"]
 """Whether an experiment of this name may, must or must not exist."""
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
+_TRIAL = re.compile(r"t\d+", re.ASCII)
 
 
 def experiment_folder(folder: str | os.PathLike[str] | None, name: str, spec: Spec, resume: Resume) -> Path:
@@ -41,10 +42,20 @@ def experiment_folder(folder: str | os.PathLike[str] | None, name: str, spec: Sp
         )
     top = inside_store(experiments_folder()) if folder is None else Path(folder).absolute()
     if name:
+        _check_no_trial(top, name, spec)
         return top / name
     if resume == "must":
         raise UsageError("resume='must' needs the name of the experiment to resume")
     return _new_folder(top, spec)
+
+
+def _check_no_trial(top: Path, name: str, spec: Spec) -> None:
+    """Refuse the name of a trial for a new experiment: commands could mean either. Older ones keep theirs."""
+    if _TRIAL.fullmatch(name) and not (top / name).exists() and not is_there(spec.sync, name):
+        raise UsageError(
+            f"{name!r} cannot name an experiment, because trials have such names. Choose another one, for "
+            f"example 'exp-{name}'"
+        )
 
 
 def find_or_make(folder: Path, spec: Spec, resume: Resume) -> None:

@@ -761,6 +761,8 @@ ITSELF["itself"] = [ITSELF]
         ({"resume": "must"}, "needs the name"),
         ({"name": 5}, "name=5 is not a text"),
         ({"name": Path("e")}, "is not a text"),
+        ({"name": "t0"}, "'t0' cannot name an experiment, because trials have such names"),
+        ({"name": "t12"}, "because trials have such names. Choose another one, for example 'exp-t12'"),
         ({"folder": 5}, "folder=5 is not a path"),
         ({"config": {"p": ITSELF}}, "config has a dict or a list that contains itself"),
         ({"config": {"p": [1, {"q": ITSELF}]}}, "contains itself"),
@@ -806,6 +808,18 @@ def test_a_tracked_experiment_has_a_text_as_its_name(store: Path) -> None:
     with pytest.raises(nbckpt.UsageError, match="config has a dict or a list that contains itself"):
         nbckpt.track("e", p=ITSELF)
     assert not (store / "experiments").exists()
+
+
+def test_an_experiment_with_the_name_of_a_trial_still_resumes(store: Path) -> None:
+    experiment = nbckpt.run(count, {"n": 1}, name="x")
+    assert experiment.wait(SECONDS)
+    forget(experiment).rename(store / "experiments" / "t0")
+    experiment = nbckpt.run(count, {"n": nbckpt.grid_search([1, 2])}, name="t0")
+    assert experiment.wait(SECONDS)
+    assert len(experiment.trials) == 2
+    with pytest.raises(nbckpt.UsageError, match="because trials have such names"):
+        nbckpt.track("t1")
+    assert nbckpt.run(count, {"n": 1}, name="t1x").wait(SECONDS)
 
 
 def test_parts_of_a_configuration_may_be_shared_and_deep() -> None:
