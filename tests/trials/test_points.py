@@ -74,3 +74,8 @@ def test_a_computed_value_follows_from_a_point() -> None:
 def test_a_point_outside_the_space_is_refused(point: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message.replace("?", r"\?")):
         list(drawn([point], SPACE, seed=1))
+
+
+def test_a_point_where_nothing_varies_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"'y', which does not vary in config. Nothing varies there$"):
+        list(drawn([{"y": 2}], {"x": 1}, seed=1))

@@ -50,9 +50,10 @@ def test_what_the_panel_refuses_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("lr <", "at character"),
+        ("lr <", "at character 5: it ends too early; use comparisons"),
+        ("é < 1 and ", "at character 10: it ends too early; use comparisons"),
         ("lr = 0.1", "at character"),
-        ("", "at character 1"),
+        ("", "at character 1: it is empty"),
         ("__import__('os').system('true')", "at character 1"),
         ("lr < 1 and (lambda: 1)()", "at character 12"),
         ("é == 1 and f(lr)", "at character 12, 'f\\(lr\\)'"),

@@ -22,8 +22,9 @@ def values_of(point: Mapping[str, Any], space: Mapping[str, Any]) -> dict[Keys, 
     for path, value in values.items():
         name, names = name_of(path), {name_of(known) for known in ranges}
         if path not in ranges:
-            advice = suggestion(name, names) or f"These vary: {', '.join(sorted(names))}"
-            raise UsageError(f"a point gives {name!r}, which does not vary in config. {advice}".rstrip())
+            varying = f"These vary: {', '.join(sorted(names))}" if names else "Nothing varies there"
+            advice = (suggestion(name, names) or varying).rstrip()
+            raise UsageError(f"a point gives {name!r}, which does not vary in config. {advice}")
         domain = ranges[path]
         if not _has(domain, value):
             raise UsageError(f"a point gives {name}={value!r}, which {domain!r} does not have")

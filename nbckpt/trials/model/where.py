@@ -61,6 +61,8 @@ class Where:
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             at = getattr(error, "offset", 0) or 1
             reason = getattr(error, "msg", "") or str(error) or "it is nested too deep"
+            if reason == "invalid syntax" and not getattr(error, "offset", 0):  # at the end, which has none
+                at, reason = len(self.text) + 1, "it ends too early" if self.text else "it is empty"
             raise UsageError(f"cannot read the filter at character {at}: {reason}; {_ALLOWED}") from None
         self._test = self._truth(tree.body, 0)
 
