@@ -147,11 +147,11 @@ def test_sync_status_names_experiments_that_are_not_pushed(
     notebook.run(f"%ckpt sync {there} --period 0 --no-saves")
     said = f"Not copied from experiment e: e: {there} has another experiment of this name"
     assert said in str(notebook.run("%ckpt sync --now"))
-    told = f"{there} is not up to date: experiment e: {there} has another experiment of this name"
-    assert told in capsys.readouterr().err
+    trouble = f"{there} is not up to date: experiment e: {there} has another experiment of this name"
+    assert trouble in capsys.readouterr().err
     assert said in str(notebook.run("%ckpt sync --status"))
     notebook.run("%ckpt sync --now")
-    assert told not in capsys.readouterr().err  # once
+    assert trouble not in capsys.readouterr().err  # once
 
 
 def test_an_unreadable_experiment_does_not_hide_the_sync_status(notebook: Notebook, tmp_path: Path) -> None:
