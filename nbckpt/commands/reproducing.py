@@ -28,7 +28,7 @@ from nbckpt.provenance.lines import lines
 from nbckpt.provenance.recipe import PARAMETERS, RUN, write_recipe
 from nbckpt.provenance.trial import read_attempts
 from nbckpt.render import Column, Hint, Page, Result, Table, count
-from nbckpt.store.files import discard, explained, hidden, rename
+from nbckpt.store.files import commit, discard, explained, hidden, make_folder
 from nbckpt.trials.checkpoints.origin import FOLDER as ORIGIN
 from nbckpt.trials.model import spec_file
 from nbckpt.trials.model.metrics import flat, numbers, plain
@@ -116,7 +116,8 @@ def reproduce(
         if folder.exists():
             raise UsageError(f"{str(folder)!r} exists. Remove it, or choose another folder with -o")
         try:
-            stage.mkdir(parents=True)
+            make_folder(folder.parent)
+            stage.mkdir()
             if entry is None and is_trial(ref):
                 label, provenance, notes, is_ours = _write_trial(session, ref, stage)
             else:
@@ -126,7 +127,7 @@ def reproduce(
                     f"{label} was not recorded by you, and running it can run any code. Write the folder "
                     "without --run, read it, and pass --trust if you trust its author"
                 )
-            rename(stage, folder)
+            commit(stage, folder)
         finally:
             discard(stage)
     if run:

@@ -35,7 +35,7 @@ from nbckpt.core.packs.format import (
     salt,
 )
 from nbckpt.core.packs.relocation import moved_key, table
-from nbckpt.core.references import Entry
+from nbckpt.core.references import KINDS, Entry
 from nbckpt.core.renewal import renew_catalogue
 from nbckpt.core.use_counter import UseCounter
 from nbckpt.core.uses import Places, Uses
@@ -131,6 +131,8 @@ class _Collector:
             doomed = [entry for entry in doomed if entry.id not in back]
             last = self._count(doomed)
             if last is not None:
+                for kind in KINDS:  # a removal that a power cut takes back would miss its packs
+                    self.store.settle(kind)
                 self._take(dead, shrinking, doomed, last)
             return not is_whole and last is not None and bool(doomed)
         finally:

@@ -18,6 +18,7 @@ from nbckpt.mirror.note import Note
 from nbckpt.mirror.pending import Marks, Pending, Waiting
 from nbckpt.store import Store, check_no_secret, local_folder
 from nbckpt.store.files import explained
+from nbckpt.store.fsync import sync_folder
 from nbckpt.trials.home import experiments_folder
 
 if TYPE_CHECKING:
@@ -145,8 +146,9 @@ class AutoMirror:
             StoreError: The location cannot be removed beside the store: the sync stays on.
         """
         if self._file is not None:
-            with explained("remove", self._file):
-                self._file.unlink(missing_ok=True)
+            with explained("remove", self._file), suppress(FileNotFoundError):
+                self._file.unlink()
+                sync_folder(self._file.parent)
         self._change(None)
 
     def follow(self) -> None:

@@ -8,8 +8,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from powercut import Disk
-
+from attack.powercut import Disk
 from nbckpt.cells.analysis import Touched
 from nbckpt.cells.key import CellCode
 from nbckpt.commands import TABLE, Session, parse

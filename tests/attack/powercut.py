@@ -186,8 +186,9 @@ def lost(code: str, top: Path) -> list[str]:
         top: The folder below which it writes.
     """
     program = (
-        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-        "import json, powercut\n"
+        f"import sys; sys.path.insert(0, {str(Path(__file__).parents[1])!r})\n"
+        "import json\n"
+        "from attack import powercut\n"
         "from pathlib import Path\n"
         f"top = Path({str(top)!r})\n"
         "disk = powercut.install(str(top))\n"

@@ -130,7 +130,7 @@ take_in(top / "t0", {"a/b.txt": FileStat(1, 0, 0)}, lambda path, start, stop: b"
 }
 
 ASK_LINES = """
-from asking import Asking
+from attack.asking import Asking
 ask = Asking(top / "new" / "store", disk)
 """
 TRAIN = (
@@ -359,13 +359,6 @@ ask.names.pop("y")
 assert ask("cell prep", "y = [k] * 100_000").kept
 """,
 }
-UNSYNCED = {
-    "the note of a trial is cleared": "the folder of notes.json is not synced after its removal",
-    "the sync is turned off": "the folder of sync.json is not synced after its removal",
-    "gc of removed points": "points/ is not synced before the packs of its points are deleted",
-    "reproduce a trial": "the written folder is not synced",
-}
-"""The programs that lose something until nbckpt syncs it, each with the cause."""
 READING = {
     "status": "status",
     "ls": "ls --all",

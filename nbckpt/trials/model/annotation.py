@@ -12,6 +12,7 @@ from nbckpt.core.schema import SEALED, seal, unseal
 from nbckpt.errors import CorruptError, NbckptError, StoreError, UsageError
 from nbckpt.render import short
 from nbckpt.store.files import explained, only_files, write_file
+from nbckpt.store.fsync import sync_folder
 from nbckpt.store.locks import Timeout, file_lock
 from nbckpt.store.scan import OUTSIDE, link_outside
 
@@ -119,4 +120,5 @@ def _changed(trial: Path, note: str | None, add: tuple[str, ...], remove: tuple[
     else:
         with suppress(FileNotFoundError):
             (trial / FILE).unlink()
+            sync_folder(trial)
     return after
