@@ -33,7 +33,7 @@ from nbckpt.store import LocalStore, MemoryStore
 from nbckpt.tracker import Saved, Tracker
 from nbckpt.tracker.cell_run import CellEnd
 from nbckpt.tracker.cells import CellResults
-from nbckpt.trials import Catalog, Experiment
+from nbckpt.trials import Catalog, Experiment, Status
 from nbckpt.trials.engine import control
 
 NAMES = ("red", "green", "blue")
@@ -208,10 +208,16 @@ class Worker:
         if experiment.name[0] == "p":
             control.ask(experiment.folder, control.ControlRequest("stop"))
         assert experiment.wait(60)
-        self.say("ended", experiment.name, experiment.trial("t0").iteration)
+        trial = experiment.trial("t0")
+        # The request of a killed process may have paused it again.
+        self.say("paused" if trial.status == Status.PAUSED else "ended", experiment.name, trial.iteration)
 
     def remove_experiment(self) -> str:
-        experiment = self.some_experiment(lambda one: all(trial.finished for trial in one.trials))
+        experiment = self.some_experiment(
+            lambda one: (
+                one.name != "loop" and bool(one.trials) and all(trial.finished for trial in one.trials)
+            )
+        )  # `track` would make another experiment of that name
         self.say("dropping", experiment.name)
         self.ask("rm", experiment.name)
         self.say("dropped", experiment.name)
