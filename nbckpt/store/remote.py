@@ -24,6 +24,7 @@ _AT_ONCE = 64 << 20
 """The most bytes of one object that are in memory and in transfer."""
 _MOST_PARTS = 10_000
 _ABSENT = {404, 410}  # of HTTP
+_MOST_LEVELS = 100
 _NO_FILE = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
 _EXTRAS = {
     "s3": "s3",
@@ -273,15 +274,17 @@ def _unless_gone(error: OSError) -> None:
         raise error
 
 
-def _walked(fs: Any, folder: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _walked(fs: Any, folder: str, levels: int = _MOST_LEVELS) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the files below a folder. Over HTTP, `find` passes over folders that do not answer."""
+    if not levels:  # each page of a hostile server may name another folder
+        raise OSError(f"{folder} is below {_MOST_LEVELS} folders")
     with suppress(FileNotFoundError):
         for info in fs.ls(folder, detail=True):
             path = info["name"].rstrip("/")
             if info["type"] != "directory":
                 yield path, info
             elif path != folder.rstrip("/"):
-                yield from _walked(fs, path)
+                yield from _walked(fs, path, levels - 1)
 
 
 def _read(fs: Any, path: str, start: int, stop: int | None) -> bytes:

@@ -75,6 +75,12 @@ def test_a_folder_that_does_not_answer_is_an_error(url: str) -> None:
             list(open_store(proxy.url).keys())
 
 
+def test_folders_of_a_server_without_end_are_an_error(tmp_path: Path, url: str) -> None:
+    tmp_path.joinpath(*"d" * 102).mkdir(parents=True)
+    with pytest.raises(StoreError, match="is below 100 folders"):
+        list(open_store(url).keys())
+
+
 def test_a_pull_from_a_server_that_is_away_says_so(tmp_path: Path) -> None:
     tracker = Tracker(tmp_path / "store")
     url = f"http://127.0.0.1:{free_ports(1)[0]}"
