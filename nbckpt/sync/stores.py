@@ -72,9 +72,10 @@ def mirror(source: Store, target: Store, options: TransferOptions | None = None)
     left_out: dict[str, str] = {}
     moved: dict[str, int] = {}
     here, of_points = dict[str, int](), set[str]()  # once: points come and go meanwhile
+    dead: set[str] = set()
     for _ in range(_MOST_TRIES + 1):
         if moved:
-            work.one(partial(_wait_for_collectors, target, work.cancel))
+            work.one(partial(_wait_for_collectors, target, work.cancel, dead))
         there = work.one(partial(_sizes, target))
         here = here or work.one(partial(_shown, source))
         missing = {key: size for key, size in here.items() if _is_due(key, size, there.get(key))}
@@ -97,14 +98,17 @@ def mirror(source: Store, target: Store, options: TransferOptions | None = None)
     raise StoreError(f"{source.url} or {target.url} is changed by gc again and again: try again later")
 
 
-def _wait_for_collectors(target: Store, cancel: Cancel) -> None:
+def _wait_for_collectors(target: Store, cancel: Cancel, dead: set[str]) -> None:
     """Wait until no collector deletes at the target: it may have looked before a manifest was put there.
 
-    What it deletes is seen as missing then, and copied again. See docs/decisions/0045.
+    What it deletes is seen as missing then, and copied again. See docs/decisions/0045. Marks that stay too
+    long are added to the *dead* ones, which count no more.
     """
     deadline = time.monotonic() + _PATIENCE_S
-    while any(True for _ in target.keys("condemned/")) and time.monotonic() < deadline:
-        if cancel.event.wait(_PAUSE_S):
+    while marks := {*target.keys("condemned/")} - dead:
+        if time.monotonic() >= deadline:
+            dead |= marks
+        elif cancel.event.wait(_PAUSE_S):
             return
 
 

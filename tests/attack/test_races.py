@@ -27,6 +27,7 @@ from nbckpt.core.references import Ref
 from nbckpt.core.trust import open_signer
 from nbckpt.errors import NbckptError, StoreError
 from nbckpt.store import Data, MemoryStore, Store
+from nbckpt.sync import stores
 from nbckpt.sync.stores import mirror
 from nbckpt.testing.faults import Call, _Around
 from nbckpt.tracker import Tracker
@@ -147,6 +148,12 @@ def check(store: Store) -> dict[str, dict[str, Any]]:
     for entry in tracker.entries():
         assert tracker.restore(entry.id, {}).failed == ()
     return values
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a pull not wait for a collector, which goes on only after the pull."""
+    monkeypatch.setattr(stores, "_PATIENCE_S", 0.0)
 
 
 @pytest.mark.slow
