@@ -104,7 +104,7 @@ def write_files(folder: Path, url: str) -> bool:
     """Write a file that survives a power cut, unless somebody cancels."""
     store.check_no_secret(url, "a file")
     store.check_protocol(url)
-    print(store.masked(url), store.masked_url(url))
+    print(store.masked(url), store.masked_url(url), store.trimmed(url))
     cancel = store.Cancel()
     try:
         with cancel.covering():
