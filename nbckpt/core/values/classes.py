@@ -116,7 +116,7 @@ class Classes:
             for name in _added(kind, state[0]) if self._origin == "same" else ():
                 type.__delattr__(kind, name)
             filler(kind, state)
-            _intern_attribute_names(kind)
+            _intern_texts(kind)
         return kind
 
     def _may_set_back(self, live: type) -> bool:
@@ -164,12 +164,14 @@ def _added(kind: type, saved: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _intern_attribute_names(kind: type) -> None:
-    """Make the names in `__static_attributes__` those of the instances' attributes, as the compiler does.
+def _intern_texts(kind: type) -> None:
+    """Make the module and the names in `__static_attributes__` the strings that all classes share.
 
-    Python 3.13 added that tuple. With other strings of equal content, an unchanged instance would be pickled
-    to other bytes.
+    So does the compiler; Python 3.13 added that tuple. With other strings of equal content, an unchanged
+    instance would be pickled to other bytes.
     """
+    if type(module := vars(kind).get("__module__")) is str:
+        type.__setattr__(kind, "__module__", sys.intern(module))
     names = vars(kind).get("__static_attributes__")
     if type(names) is tuple and all(type(name) is str for name in names):
         type.__setattr__(kind, "__static_attributes__", tuple(map(sys.intern, names)))
