@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import pickle
 import sys
+from abc import ABCMeta
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from enum import EnumMeta
@@ -165,13 +166,13 @@ def _added(kind: type, saved: Mapping[str, Any]) -> list[str]:
 
 
 def _intern_texts(kind: type) -> None:
-    """Make the module and the names in `__static_attributes__` the strings that all classes share.
+    """Make the names in `__static_attributes__` those of the instances' attributes, as the compiler does.
 
-    So does the compiler; Python 3.13 added that tuple. With other strings of equal content, an unchanged
-    instance would be pickled to other bytes.
+    Python 3.13 added that tuple. With other strings of equal content, an unchanged instance would be pickled
+    to other bytes. So would a class below an abstract one, whose module is another string than its own.
     """
-    if type(module := vars(kind).get("__module__")) is str:
-        type.__setattr__(kind, "__module__", sys.intern(module))
+    if isinstance(kind, ABCMeta):
+        type.__setattr__(kind, "__module__", sys.intern(kind.__module__))
     names = vars(kind).get("__static_attributes__")
     if type(names) is tuple and all(type(name) is str for name in names):
         type.__setattr__(kind, "__static_attributes__", tuple(map(sys.intern, names)))
