@@ -150,7 +150,7 @@ class _Flow:
 
 
 def _is_inert(statement: ast.stmt) -> bool:
-    """Tell whether a statement calls nothing, so that what it binds is bound before the next call."""
+    """Tell whether a statement calls no function: its names are bound before the next call then."""
     if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
         defaults = [*statement.args.defaults, *filter(None, statement.args.kw_defaults)]
         return not statement.decorator_list and _are_inert(defaults)

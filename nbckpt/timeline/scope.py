@@ -37,7 +37,7 @@ class Scope:
         looked_at = here.may_differ(variables, first | glance.written | self._unsaved)
         apart = self._alone(here, glance)
         self._unsaved = looked_at = looked_at - apart.keys()
-        self._watch.keep(glance)  # last: `_unsaved` names what it found, also after an interrupt
+        self._watch.keep(glance)  # last: after an interrupt, too, `_unsaved` names all that it found
         return looked_at, apart
 
     def proven(self, here: Held, variables: Mapping[str, Any]) -> dict[str, Any]:

@@ -142,7 +142,7 @@ class Worker:
         packs = sorted(self.tracker.manifest(self.some_id()).packs())
         files = [self.store.path(pack_key(pack)) for pack in packs if self.store.exists(pack_key(pack))]
         if not files:
-            raise NotFoundError("there is no pack to damage")
+            raise NotFoundError("the store lacks a pack to damage")
         self.say("spoiling")
         with files[0].open("r+b") as file:
             file.seek(files[0].stat().st_size // 2)

@@ -1,4 +1,4 @@
-"""Copies of stores beside gc: what it compacted, what it deletes meanwhile, and what it left damaged."""
+"""Copies of stores beside gc: of compacted packs, during its deletions, and with damaged tables."""
 
 from __future__ import annotations
 

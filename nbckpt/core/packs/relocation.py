@@ -114,7 +114,7 @@ def read_table(store: Store, pack: str) -> tuple[bytes, list[str]]:
     """Return the head of a compacted pack, not yet checked, and the packs that hold its used blobs now.
 
     Raises:
-        NotFoundError: There is no table of this pack.
+        NotFoundError: The store lacks a table of this pack.
         CorruptError: The table is damaged.
     """
     try:
