@@ -12,7 +12,6 @@ import pickle
 import sys
 import types
 from bisect import bisect, bisect_left
-from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import Field
 from operator import itemgetter
@@ -20,6 +19,7 @@ from typing import Any, TypeVar
 
 from nbckpt.core.algorithms import PREFERRED
 from nbckpt.core.definitions import contents_of
+from nbckpt.core.instances import VIEWS
 from nbckpt.core.reducers import OWNERS, byte_range
 from nbckpt.core.spans import NO_OVERLAPS, address_of
 from nbckpt.core.values.links import can_change
@@ -31,11 +31,7 @@ _GENERATORS = {"Random": ("random", "random"), "RandomState": ("numpy.random", "
 _start, _end = itemgetter(0), itemgetter(1)
 _HEAP_TYPE = 1 << 9
 _IN_C_ORDER, _IN_FORTRAN_ORDER, _WRITEABLE = 1, 2, 0x400  # NumPy's flags of an array
-_MAPPINGS: tuple[dict[str, int], ...] = {}, OrderedDict()
-_VIEWS = {
-    types.MappingProxyType,
-    *(type(view) for kept in _MAPPINGS for view in (kept.keys(), kept.values(), kept.items())),
-}
+_VIEWS = {types.MappingProxyType, *VIEWS}
 """The types whose objects show a mapping that they refer to."""
 _CAN_RECUR = (type, types.FunctionType, types.CellType, types.CodeType)
 _NOT_OF_CLASS = frozenset(

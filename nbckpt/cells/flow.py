@@ -67,7 +67,7 @@ class _Flow:
 
     def _call(self, bound: set[str]) -> None:
         """Count what the cell's functions read: former functions and the next cells can call them too."""
-        self.free |= self._later - bound
+        self._read(self._later, bound)
 
     def _read(self, names: Iterable[str], bound: set[str]) -> None:
         self.free |= set(names) - bound

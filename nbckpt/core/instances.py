@@ -9,6 +9,7 @@ import functools
 import gc
 import sys
 import typing
+from collections import OrderedDict
 from collections.abc import Callable
 from copyreg import dispatch_table
 from sys import modules
@@ -22,7 +23,7 @@ Reduced = Any
 """The return value of `object.__reduce_ex__`."""
 
 VIEWS: dict[type, Callable[..., Any]] = {
-    type(view(dict[str, int]())): view for view in (dict.keys, dict.values, dict.items)
+    type(view(kind())): view for kind in (dict, OrderedDict) for view in (kind.keys, kind.values, kind.items)
 }
 """The types of the views of a dict, each with what makes them."""
 

@@ -109,7 +109,7 @@ def arrive(
     patches = plan(differ, there, here, read, namespace)
     patched = {name: "changed" for mates in patches for name in mates}
     differ = [name for name in differ if name not in patched]
-    loaded, failed, revival = _load(target, read(target), namespace, differ, prints)
+    loaded, failed, revival = _load(target, read(target), namespace, differ)
     settings = {name: loaded.pop(name) for name in environment.NAMES & loaded.keys()}
     gone = sorted(variables.keys() - {*there.values, *unheld.lost, *kept, *stayed})
     former = {id(figure): figure for figure in _figures(variables.values())}
@@ -201,7 +201,7 @@ def _close(former: Mapping[int, Any], values: Iterable[Any]) -> None:
 
 
 def _load(
-    target: Manifest, reader: Reader, namespace: dict[str, Any], names: list[str], prints: TakePrints
+    target: Manifest, reader: Reader, namespace: dict[str, Any], names: list[str]
 ) -> tuple[dict[str, Any], list[Failure], Revival]:
     """Load values. Their classes stay the live ones, and get back the attributes that they had.
 
