@@ -99,7 +99,7 @@ def arrive(
         variables: The user's variables in it.
         unheld: What checkpoints cannot hold.
         left: Variables that stay as they are, unless they share objects with others.
-        hold_off: Called when all is loaded, before anything changes, to hold off interrupts.
+        hold_off: Called before anything changes, to hold off interrupts; once or several times.
     """
     there, kept = Held(target, {}, {}), unheld.kept
     stay_so = _apart(left, variables, there, here)
@@ -109,7 +109,7 @@ def arrive(
     patches = plan(differ, there, here, read, namespace)
     patched = {name: "changed" for mates in patches for name in mates}
     differ = [name for name in differ if name not in patched]
-    loaded, failed, revival = _load(target, read(target), namespace, differ)
+    loaded, failed, revival = _load(target, read(target), namespace, differ, hold_off)
     settings = {name: loaded.pop(name) for name in environment.NAMES & loaded.keys()}
     gone = sorted(variables.keys() - {*there.values, *unheld.lost, *kept, *stayed})
     former = {id(figure): figure for figure in _figures(variables.values())}
@@ -201,14 +201,19 @@ def _close(former: Mapping[int, Any], values: Iterable[Any]) -> None:
 
 
 def _load(
-    target: Manifest, reader: Reader, namespace: dict[str, Any], names: list[str]
+    target: Manifest,
+    reader: Reader,
+    namespace: dict[str, Any],
+    names: list[str],
+    hold_off: Callable[[], object],
 ) -> tuple[dict[str, Any], list[Failure], Revival]:
     """Load values. Their classes stay the live ones, and get back the attributes that they had.
 
     What threads wait on is the live object, whose state is settled by the returned `Revival`.
     """
     with revived() as revival:
-        loaded, failed = load_values(target, reader, names, namespace, classes=Classes("same", namespace))
+        classes = Classes("same", namespace, hold_off)
+        loaded, failed = load_values(target, reader, names, namespace, classes=classes)
     return loaded, failed, revival
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Container, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from nbckpt.core import environment
@@ -246,7 +247,7 @@ class Timeline(Recorder):
                 self._variables(),
                 Unheld(kept, recipes.keys() - kept.keys(), kept.keys() - recipes.keys()),
                 left,
-                lambda: changing.enter_context(uninterrupted()),
+                cache(lambda: changing.enter_context(uninterrupted())),
             )
             self.here, self._removed = arrived.held, objects
             self.is_way_last, self.ways = True, self.ways + 1

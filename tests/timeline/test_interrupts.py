@@ -12,6 +12,7 @@ from unittest.mock import patch
 import pytest
 
 from nbckpt.core.interrupts import uninterrupted
+from nbckpt.core.values import classes
 from nbckpt.errors import StoreError
 from nbckpt.store import MemoryStore
 from nbckpt.timeline import arrival, timeline
@@ -58,6 +59,19 @@ def test_an_undo_that_is_interrupted_is_done(kernel: Kernel, owner: Any, step: s
     assert kernel.names["a"] == [1]
     kernel.timeline.redo(1, {})
     assert kernel.names["a"] == [1, 2]
+
+
+def test_an_interrupt_as_a_class_goes_back_comes_afterwards(kernel: Kernel) -> None:
+    exec("class C:\n    v = 1", kernel.names)
+    kernel.timeline.record({})
+    kernel.names["C"].v = 2
+    kernel.names["a"].append(3)
+    kernel.timeline.record({})
+    with patch.object(classes, "_intern_texts", lambda _: interrupt()), pytest.raises(KeyboardInterrupt):
+        kernel.timeline.undo(1, {})
+    assert (kernel.names["C"].v, kernel.names["a"]) == (1, [1, 2])
+    kernel.timeline.redo(1, {})
+    assert (kernel.names["C"].v, kernel.names["a"]) == (2, [1, 2, 3])
 
 
 def test_an_undo_that_fails_leaves_the_way_back(kernel: Kernel) -> None:

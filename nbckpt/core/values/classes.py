@@ -71,10 +71,16 @@ class Classes:
             too, and sets it back to what it was at the save. `new` gives them the class as it was at the
             save, and leaves the live class alone. `apart` does the same, for values that are only inspected.
         namespace: The namespace of the live classes.
+        hold_off: Called before a live class is set back, to hold off interrupts.
     """
 
-    def __init__(self, origin: Origin = "live", namespace: Mapping[str, Any] | None = None) -> None:
-        self._origin = origin
+    def __init__(
+        self,
+        origin: Origin = "live",
+        namespace: Mapping[str, Any] | None = None,
+        hold_off: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._origin, self._hold_off = origin, hold_off
         self._tracker = class_tracker()
         self._bound: dict[str | None, type] = {}
         for kind in (namespace or {}).values():
@@ -114,8 +120,10 @@ class Classes:
         """Set the attributes of a new class. A class that already has its attributes keeps them."""
         if kind not in self._whole:  # a live class is complete: see docs/decisions/0011
             self._whole.add(kind)
-            for name in _added(kind, state[0]) if self._origin == "same" else ():
-                type.__delattr__(kind, name)
+            if self._origin == "same":
+                self._hold_off()
+                for name in _added(kind, state[0]):
+                    type.__delattr__(kind, name)
             filler(kind, state)
             _intern_texts(kind)
         return kind
