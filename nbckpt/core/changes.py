@@ -20,7 +20,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Self
 
 from nbckpt.core.manifest import now
-from nbckpt.core.names import CELL, encode_name
+from nbckpt.core.names import is_ref_of_cell
 from nbckpt.errors import NotFoundError
 from nbckpt.store import Store
 
@@ -30,7 +30,6 @@ WAITING = f"{FOLDER}waiting/"
 GRACE = timedelta(hours=1)
 """How long a note may wait for its key. By then the save has ended or died."""
 
-_OF_CELL = f"refs/{encode_name(CELL)}"
 _STEM = r"((?:checkpoints|points|cells)/[0-9TZ]+-([0-9a-f]{64}))"
 _ADDED = re.compile(rf"{ADDED}{_STEM}/(?:-|([0-9]{{8}})-([^/]+))")
 _SIGNED = re.compile(rf"{ADDED}(signatures/[0-9a-f]{{64}}/[^/]+)")
@@ -160,7 +159,7 @@ class Changes:
 
         The name of an imported result of a cell stays listed, and leads to no checkpoint.
         """
-        return ref[-64:] in (self.cells if ref.startswith(_OF_CELL) else self.saved)
+        return ref[-64:] in (self.cells if is_ref_of_cell(ref) else self.saved)
 
     def _is_again(self, key: str) -> bool:
         return f"{AGAIN}{key.removesuffix('.json')}" in self.again

@@ -57,3 +57,11 @@ def _percent(character: str) -> str:
     if character.isascii():
         return f"%{ord(character):02X}"
     return quote(character.encode("utf-8", "surrogatepass"), safe="")
+
+
+_REF_OF_CELL = f"refs/{encode_name(CELL)}"
+
+
+def is_ref_of_cell(key: str) -> bool:
+    """Tell whether a ref gives a name to kept results of a cell, by its key."""
+    return key.startswith(_REF_OF_CELL)

@@ -21,7 +21,7 @@ from nbckpt.core.changes import Changes, note_added, note_again, note_signed
 from nbckpt.core.history import decode_entry
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.manifest_json import MOST
-from nbckpt.core.names import CELL, encode_name
+from nbckpt.core.names import is_ref_of_cell
 from nbckpt.core.packs.format import LARGEST_PACK, Blob, check_pack, pack_key, pack_of
 from nbckpt.core.packs.relocation import check_table, find_index, join_tables, locate, moved_key
 from nbckpt.core.references import Entry, Kind, is_ref
@@ -43,7 +43,6 @@ _ENDS = {"packs/": (".pack", ".moved")}
 """The order of the keys with a prefix, by their ends: a table comes after the packs that it leads to."""
 
 _MOST_TRIES = 3
-_CELL = encode_name(CELL)
 _MOST_CLAIM = 256  # bytes; the moment in a ref comes before them
 _PATIENCE_S, _PAUSE_S = 30.0, 0.2
 """How long to wait for a collector at the target. The mark of one that died stays for an hour."""
@@ -209,7 +208,7 @@ class _Transfer:
         elif Entry.parse(key):
             note_added(self.target, key)
         elif is_ref(key):
-            kind: Kind = "cells" if key.split("/")[1].startswith(_CELL) else "checkpoints"
+            kind: Kind = "cells" if is_ref_of_cell(key) else "checkpoints"
             moment = bytes(data[:_MOST_CLAIM]).decode("ascii", "replace").split()[1:2]
             manifest = f"{kind}/{''.join(moment)}-{key[-64:]}.json"
             if Entry.parse(manifest):
