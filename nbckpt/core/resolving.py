@@ -55,8 +55,8 @@ def fallbacks(references: References, ref: str) -> Iterator[tuple[str, Entry]]:
 
 def _split(base: str) -> tuple[str, str]:
     """Return the name and the version of `name@3`. Without a version, it is ""."""
-    name, _, version = base.rpartition("@")
-    return (name, version) if _NUMBER.fullmatch(version) else (base, "")
+    name, at, version = base.rpartition("@")
+    return (name, version) if at and _NUMBER.fullmatch(version) else (base, "")
 
 
 def _newest(references: References, base: str) -> Entry | None:

@@ -18,6 +18,7 @@ from nbckpt.core.manifest import Group, Manifest, now
 from nbckpt.core.names import check_name, encode_name
 from nbckpt.core.packs.content import Content
 from nbckpt.core.references import Entry
+from nbckpt.core.resolving import fallbacks
 from nbckpt.core.trust import open_signer
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
 from nbckpt.store import LocalStore, MemoryStore
@@ -247,6 +248,15 @@ def test_a_name_takes_precedence_over_an_id(history: History) -> None:
     first = saved(history)
     second = saved(history, first[:6])
     assert history.resolve(first[:6]).id == second
+
+
+@pytest.mark.parametrize("name", ["2026", "0", "123456"])
+def test_a_name_of_digits_is_found(history: History, name: str) -> None:
+    first, second = saved(history, name), saved(history, name)
+    assert history.resolve(name).id == second
+    assert history.resolve(f"{name}@1").id == first
+    assert history.resolve(f"{name}~1").id == first
+    assert [ref for ref, _ in fallbacks(history, name)] == [f"{name}@2", f"{name}@1"]
 
 
 @pytest.mark.parametrize(
