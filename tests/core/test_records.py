@@ -7,7 +7,8 @@ import pickle
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -127,26 +128,111 @@ def test_pickling_in_pieces_gives_the_same_record_for_a_class() -> None:
     assert any(link is namespace["shared"] for link in in_pieces.class_links)
 
 
-@pytest.mark.slow
-def test_with_a_user_thread_a_record_is_pickled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[object] = []
+@contextmanager
+def a_thread_of_the_user(act: Callable[[threading.Event], object]) -> Iterator[None]:
+    """Run *act* in a thread. Its argument is set when it should end."""
+    done = threading.Event()
+    thread = threading.Thread(target=act, args=(done,))
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def ways(
+    monkeypatch: pytest.MonkeyPatch, value: object, after: Callable[[], object] = lambda: None
+) -> list[str]:
+    """Return a list of the ways in which *value* will be pickled. Call *after* after each."""
+    taken: list[str] = []
     dump = members.dump
 
-    def notes(*args: Any) -> Any:
-        given.append(args[3])
-        return dump(*args)
+    def noted(*args: Any, in_one_step: bool = False) -> Any:
+        if args[0][0] is not value:
+            return dump(*args, in_one_step=in_one_step)
+        taken.append("whole" if len(args) < 4 else "one step" if in_one_step else "pieces")
+        try:
+            return dump(*args, in_one_step=in_one_step)
+        finally:
+            after()
 
-    monkeypatch.setattr(members, "dump", notes)
-    done = threading.Event()
-    thread = threading.Thread(target=done.wait)
-    thread.start()
-    with Tracker(MemoryStore()) as tracker:
-        value = list(range(2_000_000))
+    monkeypatch.setattr(members, "dump", noted)
+    return taken
+
+
+@pytest.mark.parametrize(
+    ("length", "expected"),
+    [(100_000, ["one step"]), (2_000_000, ["one step", "pieces", "pieces"])],
+    ids=["short", "long"],
+)
+def test_beside_a_thread_a_long_record_is_checked(
+    length: int, expected: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    value = list(range(length))
+    taken = ways(monkeypatch, value)
+    with a_thread_of_the_user(threading.Event.wait), Tracker(MemoryStore()) as tracker:
         digests = [one.digest for one in saved(tracker, {"value": value}).values if one.name == "value"]
-        assert digests == [whole_digest(value)]
-    done.set()
-    thread.join()
-    assert set(given) == {None}
+        namespace: dict[str, Any] = {}
+        tracker.restore("x", namespace)
+    assert digests == [whole_digest(value)]
+    assert namespace == {"value": value}
+    assert taken == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("at", [0, -1], ids=["first", "last"])
+def test_a_long_list_that_a_thread_changes_is_of_one_moment(at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    value = list(range(2_000_000))
+
+    def changes() -> None:
+        value[at] += 1
+
+    taken = ways(monkeypatch, value, changes)
+    monkeypatch.setattr(members, "others_run", lambda: True)
+    with Tracker(MemoryStore()) as tracker:
+        saved(tracker, {"value": value})
+        namespace: dict[str, Any] = {}
+        tracker.restore("x", namespace)
+        assert not tracker.verify().damages
+    assert taken == ["one step", "pieces", "pieces"] * 2 + ["whole"]
+    value[at] -= 1  # the last change came after the save
+    assert namespace == {"value": value}
+
+
+@pytest.mark.slow
+def test_a_list_that_a_thread_rewrites_is_never_half_of_each() -> None:
+    value = [0] * 12_000_000
+
+    def rewrites(done: threading.Event) -> None:
+        turn = 0
+        while not done.is_set():
+            turn += 1
+            for at in range(0, len(value), 4000):
+                value[at] = turn
+
+    with a_thread_of_the_user(rewrites), Tracker(MemoryStore()) as tracker:
+        saved(tracker, {"value": value})
+        namespace: dict[str, Any] = {}
+        tracker.restore("x", namespace)
+    seen = namespace["value"][::4000]
+    # Turn n writes from the front, so a moment holds n in front of n - 1.
+    assert seen == sorted(seen, reverse=True)
+    assert seen[0] - seen[-1] <= 1
+
+
+def test_an_error_of_a_value_itself_is_told_beside_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(members, "others_run", lambda: True)
+    with Tracker(MemoryStore()) as tracker:
+        tracker.save({"bad": [1, Refuses()], "good": [1]}, "x")
+        manifest = tracker.history.read(tracker.find("x"))
+    assert [(one.name, one.reason) for one in manifest.skipped] == [("bad", "not today")]
+    assert "good" in [one.name for one in manifest.values]
+
+
+class Refuses:
+    def __reduce__(self) -> str:
+        raise ValueError("not today")
 
 
 @pytest.mark.parametrize("text", ["x", "ä", "x\udc80\U0001f600"], ids=["ascii", "latin", "surrogates"])
@@ -161,31 +247,26 @@ def test_a_long_text_is_pickled_in_pieces_of_a_few_mib(text: str) -> None:
 
 @pytest.mark.parametrize("value", ["x" * (9 << 20), bytes(9 << 20)], ids=["text", "bytes"])
 def test_a_long_constant_goes_in_pieces_beside_a_thread(value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    given: dict[type, object] = {}
-    dump = members.dump
-
-    def notes(*args: Any) -> Any:
-        given[type(args[0][0])] = args[3]
-        return dump(*args)
-
-    monkeypatch.setattr(members, "dump", notes)
+    taken = ways(monkeypatch, value)
     monkeypatch.setattr(members, "others_run", lambda: True)
     with Tracker(MemoryStore()) as tracker:
-        saved(tracker, {"value": value, "list": [1]})
+        saved(tracker, {"value": value})
         namespace: dict[str, Any] = {}
         tracker.restore("x", namespace)
-    assert namespace == {"value": value, "list": [1]}
-    assert [given[list] is None, given[type(value)] is None] == [True, False]
+    assert namespace == {"value": value}
+    assert taken == ["pieces"]
 
 
 PEAK = """
-import os, sys
+import os, sys, threading
 from nbckpt import Tracker
 def peak():
     return int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0])
 with Tracker(sys.argv[1] + "/first") as tracker:
     tracker.save({"small": ["x" * 9999] * 9}, "warm")
 value = eval(sys.argv[2])
+if "thread" in sys.argv:
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
 with Tracker(sys.argv[1] + "/store") as tracker:
     open("/proc/self/clear_refs", "w").write("5")
     before = peak()
@@ -196,6 +277,7 @@ print(peak() - before)
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("beside", ["alone", "thread"])
 @pytest.mark.parametrize(
     "code",
     [
@@ -208,8 +290,8 @@ print(peak() - before)
         "'ä' * (256 << 20)",
     ],
 )
-def test_a_save_of_a_huge_value_takes_at_most_64_mib(tmp_path: Path, code: str) -> None:
+def test_a_save_of_a_huge_value_takes_at_most_64_mib(tmp_path: Path, code: str, beside: str) -> None:
     environment = {**os.environ, "NBCKPT_SECRET_FILE": str(tmp_path / "secret")}
-    command: list[Any] = [sys.executable, "-c", PEAK, tmp_path, code]
+    command: list[Any] = [sys.executable, "-c", PEAK, tmp_path, code, beside]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     assert int(done.stdout) < 64 << 10

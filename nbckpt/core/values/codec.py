@@ -73,11 +73,13 @@ def dump(
     namespace: dict[str, Any],
     overlaps: Overlaps = NO_OVERLAPS,
     write: Callable[[bytes], object] | None = None,
+    *,
+    in_one_step: bool = False,
 ) -> Pickled:
     """Turn *value* into a record. If *write* is given, it takes the pieces of all but short plain records.
 
     Functions whose globals are *namespace* are saved without it. Small memory goes into the record unless
-    *overlaps* says that it is shared.
+    *overlaps* says that it is shared. *in_one_step*, handing over a piece runs no code except *write*.
 
     Raises:
         Exception: Any exception that the value's own pickling raises.
@@ -85,8 +87,7 @@ def dump(
     if (simple := _dump_simple(value, write)) is not None:
         return simple
     chunks: list[bytes] = []
-    buffers: list[Span] = []
-    reached: list[Span] = []
+    buffers, reached = list[Span](), list[Span]()
 
     def take(buffer: pickle.PickleBuffer) -> bool:
         view = buffer.raw()
@@ -99,13 +100,12 @@ def dump(
         buffers.append(span)
         return False
 
-    pickler = Pickler(write or chunks.append, namespace, overlaps, take, in_pieces=write is not None)
+    sieves = write is not None and not in_one_step
+    pickler = Pickler(write or chunks.append, namespace, overlaps, take, in_pieces=sieves)
     with paused_gc():
         pickler.dump(value)
         links, class_links = links_of(pickler.seen, pickler.classes)
     owners: list[Any] = [link for link in links if type(link) in reducers.OWNERS]
-    for view in (memoryview(owner) for owner in owners):
-        reached.append(Span(address_of(view), view.nbytes, memoryview(b"")))
     if len(pickler.seen) + pickler.sieve.forgotten > _MANY:
         pickler.seen.clear()
         pickler.clear_memo()
@@ -113,7 +113,7 @@ def dump(
     return Pickled(
         b"".join(chunks),
         buffers,
-        reached + pickler.reach,
+        [*reached, *_memory_of(owners), *pickler.reach],
         pickler.pointers,
         links,
         class_links,
@@ -121,6 +121,11 @@ def dump(
         pickler.functions,
         pickler.notes,
     )
+
+
+def _memory_of(owners: list[Any]) -> list[Span]:
+    views = [memoryview(owner) for owner in owners]
+    return [Span(address_of(view), view.nbytes, memoryview(b"")) for view in views]
 
 
 def _dump_simple(value: Any, write: Callable[[bytes], object] | None) -> Pickled | None:

@@ -7,8 +7,10 @@ pickled again, together.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
+from mmap import mmap
 from typing import Any
 
 from nbckpt.core.manifest import Skipped
@@ -28,6 +30,9 @@ _CONSTANT = frozenset({str, bytes})
 _MOST_TRIES = 3
 _MOST_KEPT, _ALWAYS_KEPT = 16 << 20, 4 << 10
 """The most bytes of all kept records together, and the size of a record that is always kept."""
+
+_STEP = 8 << 20
+"""The most bytes of a record that is made in one step while other threads of the user run."""
 
 
 @dataclass(slots=True)
@@ -59,8 +64,7 @@ class Taker:
 
     Attributes:
         kept: The number of bytes of kept records.
-        is_alone: Whether no other thread of the user runs. If one runs, a record is made in one step, since
-            handing over pieces would let that thread change a half pickled container.
+        is_alone: Whether no other thread of the user runs.
     """
 
     packer: Packer
@@ -81,10 +85,14 @@ class Taker:
         """Return `dump` of the values. Try again if another thread changes a container meanwhile."""
         most = KEPT if self.kept < _MOST_KEPT else _ALWAYS_KEPT
         in_pieces = self.is_alone or _CONSTANT.issuperset(map(type, values))
+        make = partial(dump, values, namespace, overlaps)
         for tries in range(1, _MOST_TRIES + 1):
             record = Record(self.packer, most)
             try:
-                pickled = dump(values, namespace, overlaps, record.write if in_pieces else None)
+                if in_pieces:
+                    pickled = make(record.write)
+                else:
+                    pickled = make() if tries == _MOST_TRIES else self._dump_beside(make, record)
                 break
             except RuntimeError as error:
                 if tries == _MOST_TRIES or not _is_changing(error):
@@ -93,6 +101,30 @@ class Taker:
         pickled.record = b""
         self.kept += len(record.kept)
         return pickled, record
+
+    def _dump_beside(self, make: Callable[..., Pickled], record: Record) -> Pickled:
+        """Pickle into *record* what other threads may change meanwhile. See docs/decisions/0061.
+
+        Raises:
+            RuntimeError: It changed.
+        """
+        with suppress(ValueError):  # it is too long, or the error is the value's own and comes again
+            self._step.seek(0)
+            pickled = make(self._step.write, in_one_step=True)
+            with memoryview(self._step) as step, step[: self._step.tell()] as piece:
+                record.write(piece)
+            return pickled
+        pickled = make(record.write)
+        again = self.packer.algorithms.hasher()
+        make(again.update)
+        if again.digest() != record.digest():
+            raise RuntimeError("the value changed during iteration")
+        return pickled
+
+    @cached_property
+    def _step(self) -> mmap:
+        """Memory for a record that is made in one step. No thread runs while it takes a piece."""
+        return mmap(-1, _STEP)
 
     def whole(self, pickled: Pickled) -> list[Stored]:
         """Hand over all memory of a record, and release memory that was made only for the record."""
