@@ -69,16 +69,17 @@ def verify(
     progress: Progress | None = None,
     copy: Store | None = None,
 ) -> Verified:
-    """Read and check every byte that *entries* need. Nothing is unpickled.
+    """Read and check every byte that *entries* need, in the storage itself. Nothing is unpickled.
 
     Damaged packs are set aside, so that later saves write their bytes again. If another *copy* of the store
     has such a pack whole, the pack is restored from there.
     """
     result = Verified()
     manifests: list[Manifest] = []
+    stored = History(history.store.origin, lambda: history.signer)
     for entry in entries:
         try:
-            manifests.append(history.read(entry))
+            manifests.append(stored.read(entry))
         except NotFoundError:
             continue  # removed meanwhile
         except NbckptError as error:
@@ -92,7 +93,7 @@ def verify(
     packs = sorted(needed)
     with Pool(_READERS, "nbckpt-verify") as readers:
         for at, (pack, size, bad) in enumerate(
-            readers.map(lambda pack: _check_pack(history, pack, needed[pack]), packs)
+            readers.map(lambda pack: _check_pack(stored.store, pack, needed[pack]), packs)
         ):
             result.packs += 1
             result.size += size
@@ -126,7 +127,7 @@ def _mend(store: Store, result: Verified, copy: Store | None) -> None:
 
 
 def _check_pack(
-    history: History, pack: str, needed: Places
+    store: Store, pack: str, needed: Places
 ) -> tuple[str, int, list[tuple[int | None, str, str]]]:
     """Return the number of bytes read from a pack, and the damage found.
 
@@ -136,11 +137,11 @@ def _check_pack(
     missing = ""
     for _ in range(_TRIES):
         try:
-            index = find_index(history.store, pack)
+            index = find_index(store, pack)
         except NbckptError as error:
             return pack, 0, [(None, f"pack {pack[:12]}: {error}", pack)]
         try:
-            return _check_blobs(history.store, pack, index, needed)
+            return _check_blobs(store, pack, index, needed)
         except NotFoundError as error:
             missing = str(error)
     return pack, 0, [(None, f"pack {pack[:12]}: {missing}", pack)]
@@ -165,7 +166,6 @@ def _check_blobs(
         try:
             size += _check_blob(store, blob)
         except NotFoundError:
-            store.forget(blob.key)
             raise
         except NbckptError as error:
             bad.append((at, str(error), blob.pack))

@@ -102,6 +102,11 @@ class Store(ABC):
         """
         del folder
 
+    @property
+    def origin(self) -> Store:
+        """The storage itself: this store, or the one that it caches."""
+        return self
+
     def forget(self, key: str) -> None:
         """Drop every cached copy of *key*, so that the next read asks the storage."""
         del key

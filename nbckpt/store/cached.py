@@ -45,6 +45,11 @@ class CachedStore(Store):
         self._most = most
         self._is_trimmed = False
 
+    @property
+    def origin(self) -> Store:
+        """See `Store.origin`."""
+        return self._store.origin
+
     def get(self, key: str, start: int = 0, stop: int | None = None) -> bytes:
         """See `Store.get`."""
         if not key.startswith(_KEPT) or key.endswith(_WRITTEN_AGAIN):

@@ -361,6 +361,31 @@ def test_a_damaged_table_in_a_cache_is_read_again(tmp_path: Path) -> None:
     assert cached.verify().damages == []
 
 
+def test_verify_reads_the_storage_and_not_the_cache(tmp_path: Path) -> None:
+    far = MemoryStore()
+    Tracker(far).save({"a": A}, "old", variables=["a"])
+    cached = Tracker(CachedStore(far, tmp_path, 1 << 30))
+    assert is_whole(cached, "old")  # the cache has everything now
+    kept = set(tmp_path.rglob("*"))
+    key, good = pack_with(far, A)[0], far.get(pack_with(far, A)[0])
+    flip(far)
+    assert len(cached.verify().damages) == 1
+    assert not far.exists(key)
+    far.put(key, good)
+    assert cached.verify().damages == []
+    assert set(tmp_path.rglob("*")) <= kept
+
+
+def test_verify_reads_each_manifest_in_the_storage(tmp_path: Path) -> None:
+    far = MemoryStore()
+    Tracker(far).save({"a": A}, "old", variables=["a"])
+    cached = Tracker(CachedStore(far, tmp_path, 1 << 30))
+    assert is_whole(cached, "old")
+    (entry,) = cached.entries()
+    far.put(entry.key, b"damaged")
+    assert len(cached.verify().damages) == 1
+
+
 def test_a_stale_cache_does_not_set_an_undamaged_pack_aside(tmp_path: Path) -> None:
     far = MemoryStore()
     Tracker(far).save({"a": A}, "old", variables=["a"])
