@@ -372,7 +372,7 @@ class Checkpoint(Rich):
         if values and not self._trusted:
             raise UntrustedError(
                 f"{self!r} was not written by you, so loading its fields could run anything. If you know "
-                "who wrote it, pass trust=True to from_…()"
+                "who wrote it, pass trust=True to from_…(), or to resume() if a trial loads it"
             )
         return load_fields(self._tree, values, device)
 

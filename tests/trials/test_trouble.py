@@ -216,6 +216,17 @@ def test_a_trial_that_runs_its_own_experiment_fails(executor: str) -> None:
     assert nbckpt.open_experiment("other").trials[0].status == Status.TERMINATED
 
 
+@pytest.mark.parametrize("executor", ["thread", "inline"])
+def test_a_trial_that_waits_for_itself_fails(executor: str) -> None:
+    def train(config: dict[str, Any]) -> None:
+        assert not nbckpt.open_experiment("e").wait(0.01)
+        nbckpt.open_experiment("e").wait()
+
+    experiment = nbckpt.run(train, name="e", executor=executor)
+    assert experiment.wait(SECONDS)
+    assert "a trial or a callback of 'e' cannot wait for 'e'" in experiment.trials[0].error
+
+
 def test_a_callback_that_runs_its_own_experiment_is_off() -> None:
     class RunsAgain(Callback):
         def on_experiment_end(self, trials: Any) -> None:

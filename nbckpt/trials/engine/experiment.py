@@ -268,6 +268,9 @@ class Experiment(Result):  # see docs/decisions/0019
         """Wait until no trial runs. Return whether that happened within *timeout* seconds.
 
         An interrupt ends only the waiting; the trials continue.
+
+        Raises:
+            UsageError: A trial or a callback of this experiment calls it without a timeout.
         """
         return self._runner.wait(timeout)
 

@@ -189,6 +189,12 @@ class Runner(TrialSource):
 
     def wait(self, timeout: float | None = None) -> bool:
         """See `Experiment.wait`."""
+        if timeout is None and self.pool.is_here:
+            name = self.folder.name
+            raise UsageError(
+                f"a trial or a callback of {name!r} cannot wait for {name!r}: that includes its own end. Wait in a "
+                "cell, or give a timeout"
+            )
         if (ended := self.pool.wait(timeout)) and self._owner is not None:
             self._owner.join()
         return ended
