@@ -17,33 +17,22 @@ import os
 import random
 import shutil
 import sys
-import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from attack import samples
 from attack.limits import begin, limit_memory
-from format import test_format, trainables
-from nbckpt import Checkpoint, State, load_state
-from nbckpt.commands import TABLE, Session, parse
+from attack.readers import IDS, MEDIA, READERS, ask_resealed, media_of
+from attack.samples import V1
 from nbckpt.core.algorithms import PREFERRED
 from nbckpt.core.manifest_json import canonical
 from nbckpt.core.trust import open_signer
 from nbckpt.errors import NbckptError
-from nbckpt.mirror import AutoMirror, Mirror, note
-from nbckpt.render import html_of
-from nbckpt.states import use_folder
-from nbckpt.store import LocalStore, MemoryStore
 from nbckpt.tracker import Tracker
 from nbckpt.trials.catalog import Catalog
-from nbckpt.trials.engine import control
 
-V1 = Path(test_format.__file__).parent / "v1"
-NAMED = {"one": test_format.ONE, "two@1": None, "two@2": test_format.TWO, "kept": {"kept": test_format.KEPT}}
 _DEEP = "<deep>"  # becomes 3,000 lists in each other
 EVIL = [
     *(0, -1, 1, 2**31, 2**62, 2**63, 2**200, 10**400, 1e308, -0.5, float("nan"), float("inf")),
@@ -51,246 +40,20 @@ EVIL = [
     *(None, True, False, [], {}, [[]], {"": {}}, [1] * 5000, {"x": 1}, "2026-13-45T99:99:99.000000Z"),
 ]
 
-Ask = Callable[[Path], Iterator[str]]
-
-
-def equal(one: Any, other: Any) -> bool:
-    if isinstance(other, np.ndarray):
-        return isinstance(one, np.ndarray) and np.array_equal(one, other)
-    return bool(type(one) is type(other) and one == other)
-
-
-def ask(tracker: Tracker, words: str, namespace: dict[str, Any] | None = None) -> str:
-    auto = AutoMirror(tracker.store, in_background=False)
-    result = parse(TABLE, words.split(), "%ckpt").run(
-        Session(tracker, auto, {} if namespace is None else namespace)
-    )
-    return f"{result}{html_of(result)}"
-
-
-# What reads each kind of file. Each yields what is wrong; an error of ours ends only what it was raised in.
-
-
-def tried(work: Callable[[], object], label: str) -> Iterator[str]:
-    try:
-        work()
-    except NbckptError as error:
-        str(error)
-    except AssertionError as error:
-        yield f"{label}: wrong data: {error}"
-    except Exception:
-        yield f"{label}: {traceback.format_exc(limit=-3)}"
-
-
-def restored(folder: Path, ref: str, expected: dict[str, Any] | None) -> None:
-    namespace: dict[str, Any] = {}
-    tracker = Tracker(folder)
-    tracker.restore(ref, namespace, trust=True)
-    for name, value in (expected or {}).items():
-        assert name not in namespace or equal(namespace[name], value), f"{ref}: {name}"
-
-
-def exported(folder: Path) -> None:
-    file = folder / "out.ckpt"
-    file.unlink(missing_ok=True)
-    Tracker(folder).export("one", file)
-    there = Tracker(MemoryStore())
-    there.import_file(file)
-    namespace: dict[str, Any] = {}
-    there.restore("latest", namespace, trust=True)
-    assert all(equal(namespace.get(name), value) for name, value in test_format.ONE.items()), "exported"
-
-
-def pulled(folder: Path) -> None:
-    """Pull from a hostile store: one's own store works as before, whatever came."""
-    own = folder / "own"
-    shutil.rmtree(own, ignore_errors=True)
-    Tracker(own).save({"mine": 1}, "mine")
-    try:
-        Mirror(LocalStore(own), own / "experiments", folder / "store").pull()
-    finally:
-        try:
-            namespace: dict[str, Any] = {}
-            Tracker(own).restore("mine", namespace)
-            ask(Tracker(own), "ls -n 0")
-            Tracker(own).save({"mine": 2}, "mine2")
-        except NbckptError as error:
-            raise AssertionError(f"after a pull one's own store fails: {error}") from error
-        assert namespace == {"mine": 1}, "after a pull"
-
-
-def undone(store: Path) -> None:
-    """Undo the removal of a version."""
-    ask(Tracker(store), "undo")
-    restored(store, "two@3", {"gone": 1})
-
-
-def ask_store(folder: Path) -> Iterator[str]:
-    store = folder / "store"
-    for words in (
-        "",
-        "ls -n 0",
-        "verify",
-        "gc --dry-run",
-        "show one",
-        "show kept",
-        "diff one two",
-        "rm two --dry-run",
-    ):
-        yield from tried(lambda words=words: ask(Tracker(store), words), words)
-    for ref, expected in NAMED.items():
-        yield from tried(lambda ref=ref, expected=expected: restored(store, ref, expected), f"restore {ref}")
-    yield from tried(lambda: exported(store), "export")
-    yield from tried(lambda: pulled(folder), "pull")
-    yield from tried(lambda: undone(store), "undo")
-
-
-def ask_resealed(folder: Path) -> Iterator[str]:
-    """Ask a store in which a manifest was written anew, right in itself."""
-    store = folder / "store"
-    ids = [entry.id for entry in Tracker(store).entries()]
-    for words in ("ls -n 0", "verify", "gc --dry-run"):
-        yield from tried(lambda words=words: ask(Tracker(store), words), words)
-    (new,) = [name for name in ids if name not in _IDS] or ids[:1]
-    for words in (
-        f"show {new}",
-        f"restore {new} --trust",
-        f"diff {new} one",
-        f"diff {new}",
-        f"rm {new}",
-        "gc --dry-run",
-    ):
-        yield from tried(lambda words=words: ask(Tracker(store), words), words)
-
-
-def ask_archive(folder: Path) -> Iterator[str]:
-    file = folder / "two.ckpt"
-
-    def imported() -> None:
-        there, namespace = Tracker(MemoryStore()), {}
-        there.import_file(file)
-        there.restore("latest", namespace, trust=True)
-        assert all(equal(namespace.get(name), value) for name, value in test_format.TWO.items()), "imported"
-
-    def opened() -> None:
-        fields = Checkpoint.from_bytes(file.read_bytes(), trust=True).to_dict()
-        assert all(equal(fields.get(name), value) for name, value in test_format.TWO.items()), "from_bytes"
-
-    yield from tried(imported, "import")
-    if file.is_file():
-        yield from tried(opened, "from_bytes")
-
-
-def ask_folder(folder: Path) -> Iterator[str]:
-    def opened() -> None:
-        checkpoint = Checkpoint.from_directory(folder / "folder", trust=True)
-        fields = checkpoint.to_dict()
-        checkpoint.digest(), checkpoint.to_bytes(), checkpoint.page()
-        fields = {key: value for key, value in fields.items() if isinstance(key, str)}
-        assert not fields or repr(fields) == _PRISTINE["folder"], "from_directory"
-
-    yield from tried(opened, "from_directory")
-
-
-def ask_experiments(folder: Path) -> Iterator[str]:
-    machine = folder / "machine"
-    words = [
-        "",
-        "ls --all",
-        "trials counts",
-        "show counts/t0",
-        "show counts/t1",
-        "show class/t0",
-        "best counts",
-    ]
-    words += [
-        "restore counts/t0@3 --trust",
-        "trials class",
-        "trials states",
-        "show states/t0",
-        "show counts/t2",
-    ]
-    words += ["tag counts/t0@2 kept", "rm counts/t1 --dry-run", "rm counts --dry-run"]
-    for one in words:
-        yield from tried(lambda one=one: ask(Tracker(machine), one), one)
-    for file in control.pending(machine / "experiments" / "counts"):
-        yield from tried(lambda file=file: requested(file), "request")
-    yield from tried(lambda: ask(Tracker(machine), "undo"), "undo")
-
-
-def requested(file: Path) -> None:
-    assert control.read(file) == samples.REQUEST, control.read(file)
-
-
-def ask_states(folder: Path) -> Iterator[str]:
-    def loaded() -> None:
-        with use_folder():
-            steps = trainables.Steps()
-            model = State.of("Größe", {"weights": np.zeros(6), "name": ""})
-            if load_state(steps):
-                assert steps.done in {1, 2}, f"steps {steps.done}"
-            if load_state(model):
-                weights = model.value["weights"]
-                assert any(np.array_equal(weights, np.arange(6.0) + done) for done in (1, 2)), "weights"
-
-    yield from tried(loaded, "load_state")
-
-
-def ask_target(folder: Path) -> Iterator[str]:
-    own = folder / "own"
-
-    def pull() -> None:
-        shutil.rmtree(own, ignore_errors=True)
-        Mirror(LocalStore(own), own / "experiments", folder / "target").pull()
-        namespace: dict[str, Any] = {}
-        Tracker(own).restore("first", namespace, trust=True)
-        assert namespace["numbers"] == [1, 2], "pulled"
-
-    yield from tried(pull, "pull")
-    if own.exists():
-        for words in ("ls -n 0", "trials counts", "verify"):
-            yield from tried(lambda words=words: ask(Tracker(own), words), words)
-
-
-def ask_note(folder: Path) -> Iterator[str]:
-    file = folder / "machine" / "sync.json"
-
-    def status() -> None:
-        assert note.read(file) in {None, ("memory://samples", 300.0, True)}, note.read(file)
-        for words in ("", "sync --status", "ls"):
-            ask(Tracker(folder / "machine"), words)
-
-    if (folder / "sync.json").is_file():
-        shutil.copy(folder / "sync.json", file)
-        yield from tried(status, "status")
-        file.unlink()
-
-
-def ask_durable(folder: Path) -> Iterator[str]:
-    def restore() -> None:
-        shutil.rmtree(folder / "trial", ignore_errors=True)
-        counter = trainables.DurableCounter(str(folder / "durable"), {}, str(folder / "trial"))
-        try:
-            counter.restore(str(folder / "trial" / "checkpoint_000003"))
-            assert counter.done == 3, f"done {counter.done}"
-        finally:
-            counter.stop()
-
-    yield from tried(restore, "restore")
-
-
-AREAS: dict[str, tuple[Ask, int]] = {
-    "store": (ask_store, 6),
-    "two.ckpt": (ask_archive, 4),
-    "folder": (ask_folder, 2),
-    "machine/experiments": (ask_experiments, 5),
-    "states": (ask_states, 2),
-    "target": (ask_target, 3),
-    "sync.json": (ask_note, 1),
-    "durable": (ask_durable, 1),
+AREAS = {
+    "store": 6,
+    "two.ckpt": 4,
+    "folder": 2,
+    "machine/experiments": 5,
+    "states": 2,
+    "target": 3,
+    "sync.json": 1,
+    "durable": 1,
+    "points": 4,
+    "told": 4,
+    "listed": 3,
 }
-"""What is mutated, what reads it, and how often it comes."""
-
+"""What is mutated, and how often it comes. The last three are not among the frozen samples."""
 
 SWAPPED = ("store", "machine/experiments")
 """Where a file has one place only, so that another one's contents are damage."""
@@ -398,11 +161,12 @@ class Attack:
         self.source = source
         folder.mkdir(parents=True)
         (folder / "outside").write_text('{"format":1,"secret":"outside"}')
-        for area in AREAS:
+        self.areas = {area: often for area, often in AREAS.items() if (source / area).exists()}
+        for area in self.areas:
             self._copy(area)
         self.files = {
             area: sorted(path for path in [folder / area, *(folder / area).rglob("*")] if path.is_file())
-            for area in AREAS
+            for area in self.areas
         }
         # Of the copy, because reading writes summaries.
         self.trials = dict(trials_of(folder / "machine" / "experiments"))
@@ -420,13 +184,13 @@ class Attack:
     def case(self, number: int) -> Iterator[str]:
         """Try one case, and yield what is wrong."""
         rng = random.Random(number)
-        area = rng.choice([area for area, (_, weight) in AREAS.items() for _ in range(weight)])
+        area = rng.choice([area for area, often in self.areas.items() for _ in range(often)])
         file = rng.choice(self.files[area])
         reseal = "checkpoints" in file.parts and area == "store" and rng.random() < 0.6
         others = ["swap", "link", "folder", "gone"] if area in SWAPPED else ["link", "folder", "gone"]
         how = "reseal" if reseal else rng.choice(["bytes"] * 12 + others)
         name = f"{file.relative_to(self.folder)} {how}"
-        ask_about = ask_resealed if reseal else AREAS[area][0]
+        ask_about = ask_resealed if reseal else READERS[area]
         try:
             name += f" {self._mutate(file, how, rng)}"
             begin(f"{number} {self.folder.name} {name}")
@@ -512,22 +276,11 @@ def trials_of(experiments: Path) -> Iterator[tuple[tuple[str, str], tuple[str, A
                 yield (name, trial.id), (trial.damage, trial.config, trial.results)
 
 
-_IDS = {entry.id for entry in Tracker(V1 / "store").entries()}
-_PRISTINE = {
-    "folder": repr(
-        {
-            key: value
-            for key, value in Checkpoint.from_directory(V1 / "folder", trust=True).to_dict().items()
-            if isinstance(key, str)
-        }
-    )
-}
-
-
 def main(folder: Path, first: int, last: int) -> None:
     made = folder / "made"
     samples.make(made)
-    _IDS.update(entry.id for entry in Tracker(made / "store").entries())
+    IDS.update(entry.id for entry in Tracker(made / "store").entries())
+    MEDIA.update(media_of(made / "told" / "experiments"))
     attacks = Attack(folder / "frozen", V1), Attack(folder / "new", made)
 
     def case(number: int) -> list[str]:

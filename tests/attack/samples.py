@@ -7,14 +7,23 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
+import numpy as np
+
+import nbckpt
+from attack.asking import Asking
+from attack.powercut import Disk
 from format import make_samples, test_format
-from nbckpt.core import removals
+from nbckpt.commands import TABLE, Session, parse
+from nbckpt.core import gc, removals, renewal
 from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.core.history import History
 from nbckpt.core.trust import open_signer
 from nbckpt.errors import CorruptError
-from nbckpt.mirror import note
+from nbckpt.media import Image, Table
+from nbckpt.mirror import AutoMirror, note
+from nbckpt.provenance import background
 from nbckpt.states.save import Save
 from nbckpt.store import LocalStore, MemoryStore
 from nbckpt.sync.index import Index
@@ -25,6 +34,11 @@ from nbckpt.trials.engine import control
 from nbckpt.trials.model import spec_file, summary_file
 from nbckpt.trials.model.trial import Trial, state_of
 
+V1 = Path(test_format.__file__).parent / "v1"
+CELL = "y = [k] * 3000"
+"""The cell whose results are kept in the samples, for k from 0 to 1."""
+
+RAMP = np.arange(64, dtype=np.uint8).reshape(8, 8)
 REQUEST = control.ControlRequest("stop", "t1", by="somebody")
 
 
@@ -37,9 +51,64 @@ def make(target: Path) -> None:
         experiments = target / "machine" / "experiments"
         control.ask(experiments / "counts", REQUEST)
         Catalog(experiments).remove("by-value")
+        _make_points(target / "points")
+        _make_told(target / "told")
+        _make_listed(target / "listed")
     finally:
         os.environ.clear()
         os.environ.update(before)
+
+
+def _make_points(folder: Path) -> None:
+    """Write a store with points, removed ones too, and with kept results of cells."""
+    with mock.patch.object(gc, "GRACE_S", gc.GRACE_S):  # a notebook of Asking has none
+        ask = Asking(folder, Disk(str(folder)))
+        ask("auto on --budget 1000000% --keep 4")
+        for number in range(6):
+            ask.point(number=number, noise=ask.noise(20_000, number))
+        ask("undo")
+        ask.point(number=9, noise=ask.noise(20_000, 9))
+        for number in range(2):
+            ask.names["k"] = number
+            ask.cell("cell prep", CELL)
+        ask("auto off")
+
+
+def _make_told(folder: Path) -> None:
+    """Write an experiment with media, provenance, inputs, a note, tags and a checkpoint to start from."""
+    os.environ |= {"NBCKPT_PROVENANCE": "1", "NBCKPT_STORE": str(folder)}
+    (folder / "data").mkdir(parents=True)
+    (folder / "data" / "in.csv").write_text("a,b\n1,2\n")
+
+    def train(config: dict[str, Any]) -> None:
+        nbckpt.data(folder / "data" / "in.csv")
+        for step in range(3):
+            nbckpt.report(loss=config["lr"] / (step + 1), ramp=Image(RAMP + step), rows=Table([{"n": step}]))
+
+    start = Checkpoint.from_dict({"start": 1})
+    nbckpt.run(train, {"lr": 0.5}, name="e", executor="inline", restore=start)
+    background.settle()
+    tracker = Tracker(folder)
+    for words in ("note e/t0 better edges", "tag e/t0 good"):
+        session = Session(tracker, AutoMirror(tracker.store, in_background=False), {}, table=TABLE)
+        parse(TABLE, words.split(), "%ckpt").run(session)
+
+
+class ListedStore(LocalStore):
+    """A folder that has a catalogue, as a store at a URL has."""
+
+    lists_in_pages = True
+
+
+def _make_listed(folder: Path) -> None:
+    tracker = Tracker(ListedStore(folder))
+    for number in range(4):
+        tracker.save({"number": number}, "n", variables=["number"])
+    tracker.remove(["n@2"])
+    with mock.patch.object(renewal, "SMALLEST", 0):
+        tracker.collect()
+    tracker.save({"number": 4}, "n", variables=["number"])
+    assert {"tops", "parts", "added"} <= {key.split("/")[1] for key in tracker.store.keys("catalogue/")}
 
 
 # What a program gets from each kind of file, as something that can be compared.

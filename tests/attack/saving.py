@@ -110,7 +110,8 @@ def main(folder: Path, saves: int) -> None:
         events.taken()
         with calls:
             str(parse(TABLE, ["save", "work"], "%ckpt").run(session))
-        print(json.dumps(events.taken() | before | {"calls": calls.count}))
+        done = events.taken() | before | {"calls": calls.count}
+        print(json.dumps(done | {"pack folders": len([*(folder / "packs").iterdir()])}))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from attack import samples, share
-from attack.mutations import V1
+from attack.samples import V1
 from nbckpt.errors import NbckptError
 
 TRIES = share.of(1000, 60)

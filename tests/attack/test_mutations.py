@@ -13,7 +13,7 @@ import pytest
 
 from attack import share
 from attack.limits import run_child
-from attack.mutations import V1
+from attack.samples import V1
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the limit of memory is Linux's")
 
