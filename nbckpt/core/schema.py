@@ -83,10 +83,15 @@ def check(document: Any, form: Any, label: str) -> Any:
     return document
 
 
-def seal(document: Mapping[str, Any]) -> bytes:
-    """Return an object as readable JSON with a checksum of everything else in it, for `unseal`."""
+def seal(document: Mapping[str, Any], *, in_lines: bool = True) -> bytes:
+    """Return an object as JSON with a checksum of everything else in it, for `unseal`.
+
+    Args:
+        document: The object.
+        in_lines: Whether each part gets a line, for people to read. Otherwise the result is one line.
+    """
     checksum = PREFERRED.checksum([_canonical(document)])
-    return json.dumps({**document, CHECKSUM: checksum}, indent=1).encode()
+    return json.dumps({**document, CHECKSUM: checksum}, indent=1 if in_lines else None).encode()
 
 
 def unseal(data: bytes, form: Any, label: str) -> Any:

@@ -6,7 +6,6 @@ they are lines of `inputs.jsonl` in its folder, because a trial may run in anoth
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from nbckpt.core.manifest import now
-from nbckpt.core.schema import check, parse
-from nbckpt.errors import CorruptError, NotFoundError, UsageError
+from nbckpt.core.schema import SEALED, check, parse, seal, unseal
+from nbckpt.errors import CorruptError, FormatError, NotFoundError, UsageError
 from nbckpt.hook import Hook
 from nbckpt.provenance.cells import sources
 from nbckpt.provenance.fingerprint import fingerprint
@@ -113,7 +112,7 @@ def _note(noted: dict[str, Any]) -> None:
             if len(_noted) < _MOST or noted["path"] in _noted:
                 _noted[noted["path"]] = noted | ({"cell": cells} if cells else {})
         return
-    line = json.dumps(noted).encode() + b"\n"
+    line = seal({"format": SEALED, "input": noted}, in_lines=False) + b"\n"
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
     with suppress(OSError):  # a full disk stops the trial's journal, and not its inputs
         file = os.open(folder / FILE, flags, 0o666)
@@ -124,20 +123,35 @@ def _note(noted: dict[str, Any]) -> None:
             os.close(file)
 
 
-def of_folder(folder: Path, since: str) -> list[Mapping[str, Any]]:
-    """Return the inputs that a trial noted after a moment, the last note of each path. It never fails."""
-    noted: dict[str, Mapping[str, Any]] = {
-        entry["path"]: entry for entry in _lines(folder) if entry.get("at", "") >= since
-    }
-    return list(noted.values())[:_MOST]
+def of_folder(folder: Path, since: str) -> tuple[list[Mapping[str, Any]], int]:
+    """Return the inputs that a trial noted after a moment, the last note of each path.
+
+    The number is that of the notes that cannot be read. It never fails.
+    """
+    entries = list(_entries(folder))
+    noted = {entry["path"]: entry for entry in entries if entry and entry.get("at", "") >= since}
+    return list(noted.values())[:_MOST], entries.count(None)
 
 
-def _lines(folder: Path) -> Iterator[dict[str, Any]]:
+def _entries(folder: Path) -> Iterator[Mapping[str, Any] | None]:
+    """Yield each note; None for one that cannot be read: a killed process cut it off, or it was changed."""
     data = b""
     with suppress(OSError):
         if not link_outside(folder.parent, f"{folder.name}/{FILE}"):
             with open(folder / FILE, "rb", opener=only_files) as file:
                 data = file.read(_MOST_FILE)
     for line in data.splitlines():
-        with suppress(CorruptError):  # the line of a process that was killed
-            yield check(parse(line, FILE), FORM, FILE)
+        try:
+            yield _entry(line)
+        except (CorruptError, FormatError):
+            yield None
+
+
+def _entry(line: bytes) -> Mapping[str, Any]:
+    document: Mapping[str, Any] = check(parse(line, FILE), dict, FILE)
+    if "format" in document:
+        document = unseal(line, {"input": FORM}, FILE)["input"]
+    check(document, FORM, FILE)  # format 1 had no checksum
+    return document
+
+

@@ -146,9 +146,12 @@ def read_attempts(folder: Path) -> list[Provenance]:
         StoreError: The disk failed.
     """
     documents = _documents(folder)
-    noted = inputs.of_folder(folder, documents[0]["at"])
+    noted, unread = inputs.of_folder(folder, documents[0]["at"])
+    documents[-1] = last = dict(documents[-1])
     if noted:
-        documents[-1] = {**documents[-1], "data": [*documents[-1].get("data", ()), *noted]}
+        last["data"] = [*last.get("data", ()), *noted]
+    if unread:
+        last["notes"] = [*last.get("notes", ()), f"{unread} of the noted inputs cannot be read"]
     return [
         Provenance(document, partial(_object, folder.parent, document["objects"])) for document in documents
     ]

@@ -24,6 +24,7 @@ from nbckpt.errors import CorruptError
 from nbckpt.media import Image, Table
 from nbckpt.mirror import AutoMirror, note
 from nbckpt.provenance import background
+from nbckpt.provenance.trial import read_attempts
 from nbckpt.states.save import Save
 from nbckpt.store import LocalStore, MemoryStore
 from nbckpt.sync.index import Index
@@ -31,7 +32,7 @@ from nbckpt.tracker import Tracker
 from nbckpt.trials.catalog import Catalog
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
 from nbckpt.trials.engine import control
-from nbckpt.trials.model import spec_file, summary_file
+from nbckpt.trials.model import annotation, spec_file, summary_file
 from nbckpt.trials.model.trial import Trial, state_of
 
 V1 = Path(test_format.__file__).parent / "v1"
@@ -155,6 +156,26 @@ def _spec(file: Path) -> Any:
     return str(kept), open_signer().signed_bytes("experiment", kept._pickle, kept._signature)
 
 
+def _user_note(file: Path) -> Any:
+    if (read := annotation.read(file.parent)).damage:
+        raise CorruptError(read.damage)
+    return read
+
+
+def _attempts(file: Path) -> Any:
+    """Return what is known of how the only trial of an experiment came about."""
+    attempts = read_attempts(file.parents[1] / "t0")
+    told = [warning for attempt in attempts for warning in attempt.document.get("notes", ())]
+    if any("cannot be read" in warning for warning in told):
+        raise CorruptError(str(told))
+    return [(one.document, one.patch, one.packages, one.cells, one.seeds) for one in attempts]
+
+
+def _media(file: Path) -> Any:
+    (trial,) = Catalog(file.parents[2]).open("e").trials
+    return [one.read() for one in trial.media]
+
+
 def _fields(checkpoint: Checkpoint) -> str:
     return repr({key: value for key, value in checkpoint.to_dict().items() if isinstance(key, str)})
 
@@ -190,6 +211,13 @@ KINDS: dict[str, tuple[str, Reader]] = {
         lambda file: _fields(Checkpoint.from_directory(file.parents[1])),
     ),
     "summary": ("machine/experiments/counts/t[0-2]/.nbckpt-cache.json", _summary),
+    "point": ("points/points/*.json", _manifest),
+    "kept result of a cell": ("points/cells/*.json", _manifest),
+    "note and tags": ("told/experiments/e/t0/notes.json", _user_note),
+    "provenance": ("told/experiments/e/t0/provenance.json", _attempts),
+    "object of the provenance": ("told/experiments/e/provenance/*", _attempts),
+    "inputs": ("told/experiments/e/t0/inputs.jsonl", _attempts),
+    "media": ("told/experiments/e/media/*", _media),
     "request": ("machine/experiments/counts/requests/*.json", control.read),
     "manifest": ("store/checkpoints/*.json", _manifest),
     "removed manifest": ("store/trash/*.json", _manifest),

@@ -16,7 +16,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 import nbckpt
 from nbckpt.provenance import background, fingerprint, inputs
-from nbckpt.provenance.lines import lines
+from nbckpt.provenance.lines import described, lines
 from nbckpt.provenance.trial import read_attempts
 
 
@@ -151,14 +151,32 @@ def test_a_saved_checkpoint_has_the_inputs_so_far(tmp_path: Path) -> None:
     assert manifest.provenance["again"]["data"][0]["path"] == str(tmp_path / "train.csv")
 
 
+def test_a_changed_note_of_an_input_is_told(tmp_path: Path) -> None:
+    read_files = [str(old(tmp_path / name, name.encode())) for name in ("one.csv", "two.csv")]
+
+    def train(config: dict[str, Any]) -> None:
+        for path in read_files:
+            nbckpt.data(path)
+        nbckpt.report(x=1)
+
+    experiment = nbckpt.run(train, name="e", executor="inline", folder=tmp_path)
+    background.settle()
+    (trial,) = experiment.trials
+    file = trial.folder / inputs.FILE
+    file.write_bytes(file.read_bytes().replace(b"one.csv", b"0ne.csv"))
+    kept = read_attempts(trial.folder)[-1]
+    assert [noted["path"] for noted in kept.inputs] == read_files[1:]
+    assert "1 of the noted inputs cannot be read" in described(kept)
+
+
 def test_strange_lines_of_inputs_are_left_out(tmp_path: Path) -> None:
     folder = tmp_path / "e/t0"
     folder.mkdir(parents=True)
     good = {"path": "a", "at": "2026", "checksum": "1"}
     strange = [b"{", b"[]", b'{"path": 1}', b"\xff", b'{"path": "a", "size": -1}', json.dumps(good).encode()]
     (folder / inputs.FILE).write_bytes(b"\n".join(strange))
-    assert inputs.of_folder(folder, "2025") == [good]
-    assert inputs.of_folder(folder, "2027") == []
+    assert inputs.of_folder(folder, "2025") == ([good], 5)
+    assert inputs.of_folder(folder, "2027") == ([], 5)
     (folder / inputs.FILE).unlink()
     (folder / inputs.FILE).symlink_to("/etc/passwd")
-    assert inputs.of_folder(folder, "") == []
+    assert inputs.of_folder(folder, "") == ([], 0)

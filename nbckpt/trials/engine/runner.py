@@ -192,8 +192,8 @@ class Runner(TrialSource):
         if timeout is None and self.pool.is_here:
             name = self.folder.name
             raise UsageError(
-                f"a trial or a callback of {name!r} cannot wait for {name!r}: that includes its own end. Wait in a "
-                "cell, or give a timeout"
+                f"a trial or a callback of {name!r} cannot wait for {name!r}: that includes its own end. "
+                "Wait in a cell, or give a timeout"
             )
         if (ended := self.pool.wait(timeout)) and self._owner is not None:
             self._owner.join()
