@@ -153,5 +153,3 @@ def _entry(line: bytes) -> Mapping[str, Any]:
         document = unseal(line, {"input": FORM}, FILE)["input"]
     check(document, FORM, FILE)  # format 1 had no checksum
     return document
-
-
