@@ -50,7 +50,7 @@ AREAS = {
     "sync.json": 1,
     "durable": 1,
     "points": 4,
-    "told": 4,
+    "documented": 4,
     "listed": 3,
 }
 """What is mutated, and how often it comes. The last three are not among the frozen samples."""
@@ -280,7 +280,7 @@ def main(folder: Path, first: int, last: int) -> None:
     made = folder / "made"
     samples.make(made)
     IDS.update(entry.id for entry in Tracker(made / "store").entries())
-    MEDIA.update(media_of(made / "told" / "experiments"))
+    MEDIA.update(media_of(made / "documented" / "experiments"))
     attacks = Attack(folder / "frozen", V1), Attack(folder / "new", made)
 
     def case(number: int) -> list[str]:

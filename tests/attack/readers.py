@@ -300,9 +300,9 @@ def ask_points(folder: Path) -> Iterator[str]:
         yield from tried(lambda number=number: kept(number), "cell")
 
 
-def ask_told(folder: Path) -> Iterator[str]:
+def ask_documented(folder: Path) -> Iterator[str]:
     """Ask for what is known of a trial beside its results."""
-    top = folder / "told"
+    top = folder / "documented"
     new = top / "again"
     for words in (
         "trials e",
@@ -360,7 +360,7 @@ READERS: dict[str, Ask] = {
     "sync.json": ask_note,
     "durable": ask_durable,
     "points": ask_points,
-    "told": ask_told,
+    "documented": ask_documented,
     "listed": ask_listed,
 }
 """What reads the samples of each place."""

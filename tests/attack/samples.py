@@ -53,7 +53,7 @@ def make(target: Path) -> None:
         control.ask(experiments / "counts", REQUEST)
         Catalog(experiments).remove("by-value")
         _make_points(target / "points")
-        _make_told(target / "told")
+        _make_documented(target / "documented")
         _make_listed(target / "listed")
     finally:
         os.environ.clear()
@@ -75,7 +75,7 @@ def _make_points(folder: Path) -> None:
         ask("auto off")
 
 
-def _make_told(folder: Path) -> None:
+def _make_documented(folder: Path) -> None:
     """Write an experiment with media, provenance, inputs, a note, tags and a checkpoint to start from."""
     os.environ |= {"NBCKPT_PROVENANCE": "1", "NBCKPT_STORE": str(folder)}
     (folder / "data").mkdir(parents=True)
@@ -165,9 +165,9 @@ def _user_note(file: Path) -> Any:
 def _attempts(file: Path) -> Any:
     """Return what is known of how the only trial of an experiment came about."""
     attempts = read_attempts(file.parents[1] / "t0")
-    told = [warning for attempt in attempts for warning in attempt.document.get("notes", ())]
-    if any("cannot be read" in warning for warning in told):
-        raise CorruptError(str(told))
+    warnings = [warning for attempt in attempts for warning in attempt.document.get("notes", ())]
+    if any("cannot be read" in warning for warning in warnings):
+        raise CorruptError(str(warnings))
     return [(one.document, one.patch, one.packages, one.cells, one.seeds) for one in attempts]
 
 
@@ -213,11 +213,11 @@ KINDS: dict[str, tuple[str, Reader]] = {
     "summary": ("machine/experiments/counts/t[0-2]/.nbckpt-cache.json", _summary),
     "point": ("points/points/*.json", _manifest),
     "kept result of a cell": ("points/cells/*.json", _manifest),
-    "note and tags": ("told/experiments/e/t0/notes.json", _user_note),
-    "provenance": ("told/experiments/e/t0/provenance.json", _attempts),
-    "object of the provenance": ("told/experiments/e/provenance/*", _attempts),
-    "inputs": ("told/experiments/e/t0/inputs.jsonl", _attempts),
-    "media": ("told/experiments/e/media/*", _media),
+    "note and tags": ("documented/experiments/e/t0/notes.json", _user_note),
+    "provenance": ("documented/experiments/e/t0/provenance.json", _attempts),
+    "object of the provenance": ("documented/experiments/e/provenance/*", _attempts),
+    "inputs": ("documented/experiments/e/t0/inputs.jsonl", _attempts),
+    "media": ("documented/experiments/e/media/*", _media),
     "request": ("machine/experiments/counts/requests/*.json", control.read),
     "manifest": ("store/checkpoints/*.json", _manifest),
     "removed manifest": ("store/trash/*.json", _manifest),
