@@ -17,6 +17,7 @@ import os
 import random
 import shutil
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -181,8 +182,19 @@ class Attack:
         source = self.source / name
         shutil.copytree(source, place) if source.is_dir() else shutil.copy(source, place)
 
+    def untouched(self) -> Iterator[str]:
+        """Ask about the samples as they are, and yield what is wrong."""
+        os.environ["NBCKPT_CHECKPOINT_PATH"] = str(self.folder / "states")
+        for area in self.areas:
+            begin(f"{self.folder.name} {area}")
+            yield from (
+                f"WRONG {self.folder.name} {area}: {message}" for message in READERS[area](self.folder)
+            )
+            self._copy(area)
+
     def case(self, number: int) -> Iterator[str]:
         """Try one case, and yield what is wrong."""
+        os.environ["NBCKPT_CHECKPOINT_PATH"] = str(self.folder / "states")
         rng = random.Random(number)
         area = rng.choice([area for area, often in self.areas.items() for _ in range(often)])
         file = rng.choice(self.files[area])
@@ -284,12 +296,13 @@ def main(folder: Path, first: int, last: int) -> None:
     attacks = Attack(folder / "frozen", V1), Attack(folder / "new", made)
 
     def case(number: int) -> list[str]:
-        attack = attacks[number % 2]
-        os.environ["NBCKPT_CHECKPOINT_PATH"] = str(attack.folder / "states")
-        return list(attack.case(number))
+        return list(attacks[number % 2].case(number))
 
+    threading.stack_size(1 << 20)  # the limit counts all of a stack
     for number in range(-4, 0):  # what is imported and made once is there before memory is limited
         case(number)
+    for line in (line for attack in attacks for line in attack.untouched()):
+        print(line)
     limit_memory()
     for number in range(first, last):
         for line in case(number):

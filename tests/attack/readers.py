@@ -21,6 +21,7 @@ from attack.samples import V1
 from format import test_format, trainables
 from nbckpt import Checkpoint, State, load_state
 from nbckpt.commands import TABLE, Session, parse
+from nbckpt.core.references import Entry
 from nbckpt.errors import NbckptError
 from nbckpt.mirror import AutoMirror, Mirror, note
 from nbckpt.render import html_of
@@ -292,8 +293,10 @@ def ask_points(folder: Path) -> Iterator[str]:
 
     for words in ("history", "ls --auto", "ls -n 0", "verify", "gc --dry-run"):
         yield from tried(lambda words=words: str(asking.start(words)), words)
-    for entry in asking.tracker.history.entries("points"):
-        yield from tried(lambda entry=entry: went(entry.id), "checkout")
+    points: list[Entry] = []
+    yield from tried(lambda: points.extend(asking.tracker.history.entries("points")), "points")
+    for point in points:
+        yield from tried(lambda point=point: went(point.id), "checkout")
     for words in ("undo", "redo"):
         yield from tried(lambda words=words: asking.start(words), words)
     for number in range(2):

@@ -15,6 +15,7 @@ import nbckpt
 from nbckpt.commands import TABLE, Session, parse
 from nbckpt.errors import CorruptError, StoreError, UsageError
 from nbckpt.mirror import AutoMirror
+from nbckpt.store.locks import file_lock
 from nbckpt.trials import Experiment
 from nbckpt.trials.model import annotation
 
@@ -130,6 +131,19 @@ def test_a_failed_write_changes_nothing(session: Session, monkeypatch: pytest.Mo
     with pytest.raises(StoreError):
         annotation.change(folder(session), note="after")
     assert annotation.read(folder(session)).note == "before"
+
+
+def test_a_lock_that_cannot_be_had_is_our_error(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = folder(session).parents[1] / ".e.notes.lock"
+    monkeypatch.setattr(annotation, "_LOCK_S", 0.01)
+    lock.mkdir()
+    with pytest.raises(StoreError, match=r"cannot lock .*\.e\.notes\.lock"):
+        run(session, "note", "t0", "x")
+    lock.rmdir()
+    with file_lock(lock), pytest.raises(StoreError, match="another process changes the notes of 'e'"):
+        run(session, "note", "t0", "x")
+    run(session, "note", "t0", "y")
+    assert annotation.read(folder(session)).note == "y"
 
 
 def test_tags_of_many_threads_are_all_kept(session: Session) -> None:

@@ -98,11 +98,18 @@ def change(
             raise UsageError(f"{tag[:40]!r} is not a tag: use letters, digits and . : / + - _")
     # see docs/decisions/0085
     lock = file_lock(trial.parent.parent / f".{trial.parent.name}.notes.lock", timeout=_LOCK_S)
+    with explained("lock", lock.lock_file):
+        try:
+            lock.acquire()
+        except Timeout:
+            raise StoreError(
+                f"another process changes the notes of {trial.parent.name!r}: try again"
+            ) from None
     try:
-        with lock, explained("write", trial / FILE):
+        with explained("write", trial / FILE):
             return _changed(trial, note, add, tuple(remove))
-    except Timeout:
-        raise StoreError(f"another process changes the notes of {trial.parent.name!r}: try again") from None
+    finally:
+        lock.release()
 
 
 def _changed(trial: Path, note: str | None, add: tuple[str, ...], remove: tuple[str, ...]) -> Annotation:
