@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import gc
-import re
 import sys
 import weakref
 from collections.abc import Iterable
@@ -20,6 +19,7 @@ from types import (
 )
 from typing import Any, TypeGuard
 
+from nbckpt.cells import tricks
 from nbckpt.cells.code import Uses, uses, words_of
 from nbckpt.cells.lookups import Lookup
 
@@ -51,41 +51,11 @@ _NEVER_DRAW = words_of(
 _UNPICKLE = frozenset({"load", "loads"})
 """Attributes of these packages whose calls can return an object of any library."""
 
-_TRICKS = frozenset({"globals", "exec", "eval", "compile", "__import__", "breakpoint", "get_ipython"})
-_AT_TOP = frozenset({"locals", "vars"})
 _BUILTINS = vars(builtins).keys()
-_TRICK_OBJECTS = frozenset(id(getattr(builtins, name)) for name in (_TRICKS | _AT_TOP) - {"get_ipython"})
-_TRICK_ATTRIBUTES = words_of(
-    """
-    __globals__ __builtins__ f_globals f_locals f_back f_builtins tb_frame gi_frame cr_frame ag_frame
-    user_ns user_global_ns user_module _getframe _getframemodulename _current_frames currentframe
-    getouterframes getinnerframes get_objects get_referrers get_referents run_cell run_line_magic
-    run_cell_magic ex ev
-    """
-)
-_TRICK_MODULES = words_of("__main__ builtins ctypes code pdb runpy cProfile profile doctest")
-_TRICK_PAIRS = frozenset(
-    {
-        *(("sys", "modules"), ("inspect", "stack"), ("inspect", "trace"), ("importlib", "import_module")),
-        *(("numexpr", "evaluate"), ("numexpr", "re_evaluate"), ("trace", "Trace")),
-        *(("timeit", "timeit"), ("timeit", "repeat"), ("timeit", "Timer")),
-        *(("unittest", "main"), ("unittest", "TestProgram")),
-        *(("unittest", "loadTestsFromName"), ("unittest", "loadTestsFromNames")),
-    }
-)
-_TRICK_HOMES = words_of(
-    """
-    cProfile doctest importlib.import_module numexpr.necompiler pandas.core.computation.eval profile timeit
-    trace unittest.main
-    """
-)
-"""Functions, and modules of functions, that find variables in `__main__` or in the frame of their caller."""
 _FRAMES = frozenset({"cudf", "modin", "pandas"})
 _NEVER_FRAMES = _NEVER_DRAW | {"scipy", "torch"}
 """The packages whose functions never return a frame of pandas."""
 _LOOKS_UP = "it uses query or eval with a text that is made when the cell runs"
-_RESULTS = re.compile(r"_{1,3}|_\d+|_oh|Out")
-
 _IMMUTABLE_TYPE = 1 << 8
 
 
@@ -145,7 +115,7 @@ class Reach:
 
     def _use(self, used: Uses, *, is_cell: bool) -> None:
         """Add the variables that code names, and their values."""
-        self.everything = self.everything or self._trick(used, is_cell=is_cell)
+        self.everything = self.everything or tricks.in_code(used, self._namespace, is_cell=is_cell)
         self._attributes |= used.attributes
         self._lookups |= used.lookups
         self.names |= used.binds
@@ -164,22 +134,8 @@ class Reach:
         new = known.union(name for name in binds if name in self._namespace) - self._looked_at
         self._looked_at |= new
         values = [self._namespace.get(name) for name in new]
-        self.everything = self.everything or next(filter(None, map(_trick_of, values)), None)
+        self.everything = self.everything or next(filter(None, map(tricks.in_value, values)), None)
         self._take(values, ours=True)
-
-    def _trick(self, used: Uses, *, is_cell: bool) -> str | None:
-        """Return why code can touch every variable, judged by its names."""
-        builtin = used.reads & _TRICKS | (used.own_reads & _AT_TOP if is_cell else frozenset())
-        tricks = {name for name in builtin if not self._is_rebound(name)}
-        tricks |= used.attributes & _TRICK_ATTRIBUTES
-        tricks |= {module for module in used.imports if module.partition(".")[0] in _TRICK_MODULES}
-        tricks |= {
-            name for module, name in _TRICK_PAIRS if module in used.imports and name in used.attributes
-        }
-        tricks |= {name for name in used.reads if _RESULTS.fullmatch(name) and name in self._namespace}
-        if used.star:
-            tricks.add("import *")
-        return f"it uses {min(tricks)}" if tricks else None
 
     def _of_lookups(self) -> bool:
         """Take the variables that pandas finds by names in texts. Return False if there are no new ones."""
@@ -207,10 +163,6 @@ class Reach:
         packages = self._packages | {_package_of(kind) for kind in set(map(type, self._seen.values()))}
         is_loaded = "pandas" in sys.modules or "pandas" in packages
         return is_loaded and bool(packages - _NEVER_FRAMES - {self._module})
-
-    def _is_rebound(self, name: str) -> bool:
-        """Tell whether a variable of the user's has the name of a builtin; its value is looked at instead."""
-        return name in self._namespace and name != "get_ipython"
 
     def _take(self, objects: Iterable[Any], *, ours: bool) -> None:
         """Take the objects that were not seen before, to follow what they hold.
@@ -262,7 +214,7 @@ class Reach:
             return f"it reaches a {type(obj).__name__}, whose contents cannot be saved"
         if obj is self._namespace or obj is sys.modules:
             return "it reaches the namespace"
-        return f"it reaches {getattr(obj, '__name__', obj)}" if id(obj) in _TRICK_OBJECTS else ""
+        return f"it reaches {getattr(obj, '__name__', obj)}" if id(obj) in tricks.OBJECTS else ""
 
     def _function(self, function: FunctionType, *, ours: bool) -> None:
         if function.__globals__ is self._namespace:
@@ -290,7 +242,7 @@ class Reach:
 
     def _module_case(self, module: ModuleType, *, ours: bool) -> None:
         name = module.__name__
-        if vars(module) is self._namespace or name in _TRICK_MODULES:
+        if vars(module) is self._namespace or name in tricks.MODULES:
             if ours:
                 self.everything = f"it uses {name}"
         else:
@@ -298,9 +250,7 @@ class Reach:
 
     def _of_modules(self) -> bool:
         """Take the attributes of modules that the code names. Return False if there are no new ones."""
-        for name, attribute in _TRICK_PAIRS:
-            if name in self._modules and attribute in self._attributes:
-                self.everything = f"it uses {name}.{attribute}"
+        self.everything = tricks.in_modules(self._modules, self._attributes) or self.everything
         held = []
         for module in self._modules.values():
             for name in self._attributes & vars(module).keys():
@@ -320,13 +270,6 @@ class Reach:
         """Tell whether the code reaches a name, a library or an object that may lead to pyplot."""
         packages = self._packages | {_package_of(kind) for kind in set(map(type, self._seen.values()))}
         return bool(packages - _NEVER_DRAW - {self._module} or self._attributes & _UNPICKLE)
-
-
-def _trick_of(value: Any) -> str | None:
-    """Return why code with this value can touch every variable: it finds variables by their names."""
-    kind: Any = value if isinstance(value, (FunctionType, type)) else type(value)
-    home = value.__globals__.get("__name__") if isinstance(value, FunctionType) else kind.__module__
-    return f"it uses {kind.__qualname__}" if _TRICK_HOMES & {home, f"{home}.{kind.__qualname__}"} else None
 
 
 def _arrays_of(iterator: Any) -> Iterable[object]:
