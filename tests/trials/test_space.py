@@ -65,7 +65,7 @@ def test_values_are_set_under_the_path_of_their_domain() -> None:
         (lambda: nbckpt.grid_search("abc"), r"grid_search\(\['abc'\]\)"),
         (lambda: nbckpt.grid_search(5), r"grid_search\(\[5\]\)"),
         (lambda: nbckpt.uniform(1, 0), "smaller number first"),
-        (lambda: nbckpt.uniform(float("nan"), 1), r"uniform\(nan, 1\) is empty"),
+        (lambda: nbckpt.uniform(float("nan"), 1), r"uniform\(nan, 1\) takes finite"),
         (lambda: nbckpt.loguniform(0, 1), "positive"),
     ],
 )
@@ -126,12 +126,14 @@ def test_sample_from_in_a_circle_is_refused() -> None:
         (lambda: lograndint(0, 3), "use randint"),
         (lambda: rounded(nbckpt.uniform(0, 1), 0), "positive step"),
         (lambda: nbckpt.sample_from(3), "takes a function"),
-        (lambda: nbckpt.uniform("0", 1), r"uniform\('0', 1\) takes numbers"),  # type: ignore[arg-type]
+        (lambda: nbckpt.uniform("0", 1), r"uniform\('0', 1\) takes finite numbers"),  # type: ignore[arg-type]
         (lambda: nbckpt.loguniform(1, None), r"loguniform\(1, None\) takes"),  # type: ignore[arg-type]
-        (lambda: nbckpt.randint(0, "9"), r"randint\(0, '9'\) takes numbers"),  # type: ignore[arg-type]
+        (lambda: nbckpt.randint(0, "9"), r"randint\(0, '9'\) takes finite numbers"),  # type: ignore[arg-type]
         (lambda: nbckpt.randint(0.2, 0.9), r"randint\(0.2, 0.9\) is empty"),  # type: ignore[arg-type]
         (lambda: nbckpt.randint(0, math.inf), "finite"),  # type: ignore[arg-type]
         (lambda: nbckpt.randint(math.nan, 3), "empty|finite"),  # type: ignore[arg-type]
+        (lambda: nbckpt.uniform(0, math.inf), r"uniform\(0, inf\) takes finite numbers"),
+        (lambda: normal(math.nan), r"normal\(nan, 1.0\) takes finite numbers"),
         (lambda: lograndint(0.5, 10), r"lograndint\(0.5, 10\) needs positive"),  # type: ignore[arg-type]
         (lambda: normal(0, "1"), r"normal\(0, '1'\) takes"),  # type: ignore[arg-type]
         (lambda: rounded(nbckpt.uniform(0, 1), "1"), r"rounded\('1'\) takes"),  # type: ignore[arg-type]

@@ -326,17 +326,15 @@ def _some(values: Iterable[Any], function: str) -> tuple[Any, ...]:
 
 
 def _check_numbers(name: str, *given: Any) -> None:
-    if not all(isinstance(number, Real) for number in given):
-        raise UsageError(f"{name}({', '.join(map(repr, given))}) takes numbers")
+    are_numbers = all(isinstance(number, Real) for number in given)
+    # math.isfinite would refuse integers that no float can hold.
+    if not (are_numbers and all(abs(number) < math.inf for number in given)):
+        raise UsageError(f"{name}({', '.join(map(repr, given))}) takes finite numbers")
 
 
 def _integers(name: str, low: int, high: int, *, log: bool) -> Integer:
     _check_numbers(name, low, high)
-    given = f"{name}({low}, {high})"
-    try:
-        low, high = int(low), int(high)
-    except (OverflowError, ValueError):
-        raise UsageError(f"{given} takes finite numbers") from None
+    given, low, high = f"{name}({low}, {high})", int(low), int(high)
     if not low < high:
         raise UsageError(f"{given} is empty: the upper end is not drawn")
     if log and low <= 0:
