@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from tqdm import tqdm
 
+import nbckpt
 from nbckpt import Tracker
 from nbckpt.cli import main
 
@@ -101,6 +102,23 @@ def test_an_import_counts_variables(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_a_removal_that_frees_nothing_offers_no_gc(store: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rm", "one", "--store", store]) == 0
     assert capsys.readouterr().out.endswith("\nUndo: nbckpt undo\n")
+
+
+def test_an_experiment_is_meant_before_an_id_that_begins_so(
+    store: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NBCKPT_STORE", store)
+    with Tracker(store) as tracker:
+        made = tracker.save({"x": 3}, "other").manifest.id[:6]
+    nbckpt.run(lambda config: nbckpt.report(loss=1), name=made, executor="inline").wait()
+    assert main(["show", made]) == 0
+    assert capsys.readouterr().out.startswith(f"{made}: 1 trial")
+    assert main(["rm", made]) == 0
+    assert capsys.readouterr().out.startswith(f"Removed the experiment {made}.")
+    with Tracker(store) as tracker:
+        assert len(tracker.entries()) == 3
+    assert main(["rm", made]) == 0  # only the checkpoint is left
+    assert capsys.readouterr().out.startswith("Removed other@1.")
 
 
 def test_older_versions_are_removed_together(store: str, capsys: pytest.CaptureFixture[str]) -> None:

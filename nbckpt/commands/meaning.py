@@ -12,11 +12,21 @@ _TRIAL = re.compile(r"(.+/)?t\d+(@\d+)?")
 
 
 def find_ref(session: Session, word: str) -> Entry | None:
-    """Return the checkpoint of variables that *word* refers to, or None."""
+    """Return the checkpoint of variables that *word* refers to, or None.
+
+    The name of an experiment takes precedence over an id that begins with it.
+    """
     try:
-        return session.tracker.find(word)
+        entry = session.tracker.find(word)
     except (NotFoundError, UsageError):
         return None
+    is_by_id = entry.id.startswith(word) and word in session.library.names()
+    return entry if not is_by_id or _has_version(session, word) else None
+
+
+def _has_version(session: Session, name: str) -> bool:
+    history = session.tracker.history
+    return bool(history.named(history.refs(name)))
 
 
 def is_ref(session: Session, word: str) -> bool:
