@@ -25,6 +25,9 @@ from nbckpt.trials.training.function import trainable_class
 if TYPE_CHECKING:
     from optuna import Study
 
+_MOST_LEVELS = 200
+_MOST_BITS = 14_000  # 4,214 digits: Python refuses to write more than 4,300
+
 
 def resources_of(
     gpus: float | None, cpus: float | None, named: Mapping[str, float] | None
@@ -45,19 +48,19 @@ def dict_of(name: str, given: Any) -> dict[str, Any]:
     """Return a copy of a dict that a user gave.
 
     Raises:
-        UsageError: It is not a dict, or contains itself.
+        UsageError: It is not a dict, or no file can hold it.
     """
     if not isinstance(given, Mapping):
         raise UsageError(f"{name}={given!r} is not a dict")
-    if _contains_itself(given):
-        raise UsageError(f"{name} has a dict or a list that contains itself, which no file can hold")
+    if trouble := _trouble(given):
+        raise UsageError(f"{name} has {trouble}, which no file can hold")
     return dict(given)
 
 
-def _contains_itself(value: Any) -> bool:
-    """Return whether a dict or a list, or one inside of it, contains itself. It may be nested deeply."""
+def _trouble(value: Any) -> str:
+    """Return what is in a dict that no file can hold; "" if there is nothing like that."""
     done: set[int] = set()
-    path = {id(value): _containers(value)}  # from the outermost to the innermost
+    path = {id(value): _parts(value)}  # from the outermost to the innermost
     while path:
         at, inside = path.popitem()
         inner = next((item for item in inside if id(item) not in done), None)
@@ -65,17 +68,26 @@ def _contains_itself(value: Any) -> bool:
             done.add(at)
             continue
         path[at] = inside
+        if isinstance(inner, int):
+            return "an integer of more than 4,200 digits"
         if id(inner) in path:
-            return True
-        path[id(inner)] = _containers(inner)
-    return False
+            return "a dict or a list that contains itself"
+        path[id(inner)] = _parts(inner)
+    level, levels = {id(value): value}, 0
+    while level:  # lists may be deeper: they are never varied
+        levels += 1
+        inside = (part for parts in level.values() for part in parts.values() if isinstance(part, dict))
+        level = {id(part): part for part in inside}
+    return f"more than {_MOST_LEVELS} dicts in each other" if levels > _MOST_LEVELS else ""
 
 
-def _containers(value: Any) -> Iterator[Any]:
-    """Yield the dicts, lists, grids and choices in one of them."""
+def _parts(value: Any) -> Iterator[Any]:
+    """Yield the dicts, lists, grids and choices in one of them, and integers that are too long to write."""
     items = value.values if isinstance(value, (Grid, Choice)) else value
-    items = items.values() if isinstance(items, Mapping) else items
-    return (item for item in items if isinstance(item, (dict, list, tuple, Grid, Choice)))
+    for item in items.values() if isinstance(items, Mapping) else items:
+        is_container = isinstance(item, (dict, list, tuple, Grid, Choice))
+        if is_container or (isinstance(item, int) and item.bit_length() > _MOST_BITS):
+            yield item
 
 
 def points_of(given: Any) -> tuple[dict[str, Any], ...]:

@@ -729,6 +729,13 @@ ITSELF: dict[str, Any] = {}
 ITSELF["itself"] = [ITSELF]
 
 
+def deep_dict(levels: int) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for _ in range(levels - 1):
+        made = {"a": made}
+    return made
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -768,6 +775,8 @@ ITSELF["itself"] = [ITSELF]
         ({"config": {"p": [1, {"q": ITSELF}]}}, "contains itself"),
         ({"config": {"p": nbckpt.grid_search([1, ITSELF])}}, "contains itself"),
         ({"points": [ITSELF]}, "a point has a dict or a list that contains itself"),
+        ({"config": {"p": [10**5000]}}, "config has an integer of more than 4,200 digits"),
+        ({"config": deep_dict(201)}, "config has more than 200 dicts in each other"),
         ({"callbacks": ["mlflow"]}, "'mlflow' is not a callback: give a list of objects"),
         ({"callbacks": "mlflow"}, "'mlflow' is not a callback"),
         ({"callbacks": [nbckpt.trials.Callback]}, "is not a callback"),
@@ -820,6 +829,13 @@ def test_an_experiment_with_the_name_of_a_trial_still_resumes(store: Path) -> No
     with pytest.raises(nbckpt.UsageError, match="because trials have such names"):
         nbckpt.track("t1")
     assert nbckpt.run(count, {"n": 1}, name="t1x").wait(SECONDS)
+
+
+def test_a_configuration_of_200_dicts_in_each_other_is_kept() -> None:
+    experiment = nbckpt.run(count, deep_dict(200), name="e")
+    assert experiment.wait(SECONDS)
+    assert [trial.status for trial in experiment.trials] == [Status.TERMINATED]
+    assert nbckpt.run(count, deep_dict(200), name="e").wait(SECONDS)
 
 
 def test_parts_of_a_configuration_may_be_shared_and_deep() -> None:

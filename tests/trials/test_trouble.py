@@ -216,6 +216,18 @@ def test_a_trial_that_runs_its_own_experiment_fails(executor: str) -> None:
     assert nbckpt.open_experiment("other").trials[0].status == Status.TERMINATED
 
 
+def test_a_metric_of_thousands_of_digits_is_refused() -> None:
+    def train(config: dict[str, Any]) -> None:
+        nbckpt.report(loss=1)
+        nbckpt.report(loss=10**5000)
+
+    experiment = nbckpt.run(train, name="e", executor="inline")
+    assert experiment.wait(SECONDS)
+    (trial,) = nbckpt.open_experiment("e").trials
+    assert "a number has more than 4,300 digits: report it as a text, hex(…)" in trial.error
+    assert [result["loss"] for result in trial.results] == [1]
+
+
 @pytest.mark.parametrize("executor", ["thread", "inline"])
 def test_a_trial_that_waits_for_itself_fails(executor: str) -> None:
     def train(config: dict[str, Any]) -> None:

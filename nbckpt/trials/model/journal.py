@@ -18,7 +18,7 @@ from typing import Any
 
 from nbckpt._private_apis import json_encoder
 from nbckpt.core.schema import MOST_NESTED, OneOf, check, parse
-from nbckpt.errors import CorruptError, StoreError
+from nbckpt.errors import CorruptError, StoreError, UsageError
 from nbckpt.store.files import only_files
 from nbckpt.store.fsync import sync, sync_folder
 
@@ -73,8 +73,15 @@ _encode = json_encoder()
 
 
 def line_of(event: Event) -> bytes:
-    """Return an event as a line, which ends with a checksum of the rest of the line."""
-    text = f"{''.join(_encode(event, 0))[:-1]}{',' if event else ''}".encode()
+    """Return an event as a line, which ends with a checksum of the rest of the line.
+
+    Raises:
+        UsageError: An integer in it is too long for a text.
+    """
+    try:
+        text = f"{''.join(_encode(event, 0))[:-1]}{',' if event else ''}".encode()
+    except ValueError:
+        raise UsageError("a number has more than 4,300 digits: report it as a text, hex(…)") from None
     if len(text) > _LONGEST_LINE >> 1:
         raise OSError(f"{len(text):,} bytes are too many for one event. Save large values in a checkpoint")
     # see docs/decisions/0055
