@@ -423,6 +423,40 @@ def test_media_of_two_trials_go_through_their_steps(page: Page, address: str) ->
     expect(panel.locator(".nb-medium")).to_contain_text(["Step 20.", "Step 20."])
 
 
+CLICKS = (
+    "clicked = []; addEventListener('click', ({ target }) => clicked.push(target.closest('button') !== null))"
+)
+
+
+@pytest.mark.parametrize("target", ["[data-pane=history]", ".nb-actions button"])
+def test_what_comes_in_the_middle_of_a_click_does_not_lose_it(page: Page, address: str, target: str) -> None:
+    panel = opened(page, address)
+    page.evaluate(CLICKS)
+    panel.locator(target).first.hover()
+    page.mouse.down()
+    page.evaluate("""{
+        kernel.emit({ kind: "tabs", checkpoints: "8", history: "4" });
+        kernel.all[2].row = { ...kernel.all[2].row, status: "running" };
+        kernel.step();
+    }""")
+    page.wait_for_timeout(200)
+    page.mouse.up()
+    assert page.evaluate("clicked") == [True]
+    expect(panel.locator("[data-pane=checkpoints] .nb-tab-count")).to_have_text("8")
+
+
+def test_a_press_that_never_ends_holds_the_panel_for_seconds(page: Page, address: str) -> None:
+    panel = opened(page, address)
+    count = panel.locator("[data-pane=history] .nb-tab-count")
+    panel.locator(".nb-rows").first.dispatch_event("pointerdown")
+    page.evaluate("kernel.emit({ kind: 'tabs', history: '4' })")
+    page.wait_for_timeout(500)
+    expect(count).to_have_text("")
+    page.wait_for_timeout(5000)
+    page.evaluate("kernel.emit({ kind: 'tabs', history: '5' })")
+    expect(count).to_have_text("5")
+
+
 def test_the_detail_of_a_running_trial_goes_on_and_stays_put(page: Page, address: str) -> None:
     panel = opened(page, address, width=900)
     panel.locator("[data-id=t2] .nb-name").click()

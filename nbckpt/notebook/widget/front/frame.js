@@ -10,6 +10,10 @@
 
 const PING_MS = 10000;
 const TICK_MS = 15000;
+/** How long a press keeps the panel as it is: its end is not always told. */
+const PRESS_MS = 5000;
+/** A finger's click comes a moment after it has left. */
+const CLICK_MS = 50;
 
 /**
  * Build the frame.
@@ -104,12 +108,34 @@ export function frame({ model, signal, parts: modules, load, panes: names, small
     model.save_changes();
   }
 
+  /** What the kernel said during a press. @type {[Message, DataView[]][]} */
+  const waiting = [];
+  let pressedAt = -PRESS_MS;
+  /** Whether a button is pressed in the panel. What is replaced meanwhile gets no click, so nothing is drawn anew. */
+  const isPressed = () => performance.now() - pressedAt < PRESS_MS;
+
+  function lifted() {
+    const at = pressedAt; // a double click presses again before the time is over
+    if (isPressed()) setTimeout(() => at === pressedAt && released(), CLICK_MS);
+  }
+
+  function released() {
+    pressedAt = -PRESS_MS;
+    for (const [told, buffers] of waiting.splice(0)) take(told, buffers);
+    changed();
+  }
+
   /** @param {Message} told @param {DataView[]} buffers */
   function heard(told, buffers) {
+    waiting.push([told, buffers]);
+    if (!isPressed()) released();
+  }
+
+  /** @param {Message} told @param {DataView[]} buffers */
+  function take(told, buffers) {
     if (told.kind === "said") messages.say(String(told.text), told.tone, { undo: told.undo });
     else if (told.kind === "tabs") tabs.count(/** @type {any} */ (told));
     else for (const pane of panes) pane.message(told, buffers);
-    changed();
   }
 
   /** @param {number} at seconds since 1970 */
@@ -139,6 +165,7 @@ export function frame({ model, signal, parts: modules, load, panes: names, small
     if (due) return;
     due = requestAnimationFrame(() => {
       due = 0;
+      if (isPressed()) return;
       tabs.draw();
       line.draw();
     });
@@ -218,6 +245,8 @@ export function frame({ model, signal, parts: modules, load, panes: names, small
   }
 
   window.addEventListener("keydown", pressed, { capture: true, signal });
+  root.addEventListener("pointerdown", () => void (pressedAt = performance.now()), { capture: true, signal });
+  for (const end of ["pointerup", "pointercancel"]) window.addEventListener(end, lifted, { capture: true, signal });
 
   return {
     root,

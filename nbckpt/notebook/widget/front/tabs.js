@@ -14,24 +14,26 @@ export function tabs(dom, { panes, front, turn, listen }) {
   /** What the kernel says of panes that are not in front. @type {Record<string, string>} */
   let counts = {};
 
-  /** @param {Pane} pane */
+  /** A tab stays the same element: a click on one that is replaced while the mouse is down would be lost. @param {Pane} pane */
   function tab(pane) {
-    const chosen = pane === front();
-    const text = (chosen && pane.count()) || String(counts[pane.id] ?? pane.count());
-    return dom.make(
-      "button",
-      { type: "button", role: "tab", class: "nb-tab", "aria-selected": String(chosen), tabindex: chosen ? 0 : -1, "data-pane": pane.id, on: { click: () => turn(pane) } },
-      dom.make("span", { text: pane.title }),
-      text ? dom.make("span", { class: "nb-tab-count", text }) : null,
-    );
+    const count = dom.make("span", { class: "nb-tab-count" });
+    const button = dom.make("button", { type: "button", role: "tab", class: "nb-tab", "data-pane": pane.id, on: { click: () => turn(pane) } }, dom.make("span", { text: pane.title }), count);
+    return { pane, button, count };
   }
 
+  /** @type {ReturnType<typeof tab>[]} */
+  let made = [];
+
   function draw() {
-    const focused = element.contains(document.activeElement);
-    const made = panes().map(tab);
-    if (made.map((each) => each.outerHTML).join() === [...element.children].map((each) => each.outerHTML).join()) return;
-    element.replaceChildren(...made);
-    if (focused) made[panes().indexOf(front())]?.focus();
+    if (!made.length) element.replaceChildren(...(made = panes().map(tab)).map(({ button }) => button));
+    for (const { pane, button, count } of made) {
+      const chosen = pane === front();
+      dom.dress(button, { "aria-selected": String(chosen), tabindex: chosen ? 0 : -1 });
+      const text = (chosen && pane.count()) || String(counts[pane.id] ?? pane.count());
+      if (count.textContent !== text) count.textContent = text;
+      count.hidden = !text;
+    }
+    if (element.contains(document.activeElement)) made[panes().indexOf(front())]?.button.focus();
   }
 
   listen(element, (event) => {
