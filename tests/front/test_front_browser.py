@@ -445,6 +445,23 @@ def test_what_comes_in_the_middle_of_a_click_does_not_lose_it(page: Page, addres
     expect(panel.locator("[data-pane=checkpoints] .nb-tab-count")).to_have_text("8")
 
 
+def test_a_deed_acts_on_what_is_selected_at_its_click(page: Page, address: str) -> None:
+    """The line of actions is drawn a moment later."""
+    panel = opened(page, address)
+    panel.get_by_label("Find trials").fill("t57")
+    panel.locator(".nb-rows .nb-check").first.click()
+    panel.get_by_label("Find trials").fill("t5")
+    expect(panel.locator(".nb-actions")).to_contain_text("1 selected")
+    page.evaluate("""{
+        document.querySelector(".nb-rows [aria-selected=false] .nb-check").click();
+        document.querySelector("[data-action=pause]").click();
+    }""")
+    expect(panel.locator(".nb-message")).to_contain_text("Done: pause")
+    ((first, second),) = page.evaluate(f"{SENT}.map((message) => message.ids)")
+    assert "t57" in {first, second}
+    expect(panel.locator(".nb-actions")).to_contain_text("2 selected")
+
+
 def test_a_press_that_never_ends_holds_the_panel_for_seconds(page: Page, address: str) -> None:
     panel = opened(page, address)
     count = panel.locator("[data-pane=history] .nb-tab-count")

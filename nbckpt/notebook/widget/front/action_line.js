@@ -18,14 +18,13 @@ export function actions({ dom, popups }, { link, say, listen, grey, front }) {
   /** @type {{ answer: Promise<string | null>, drop: () => void } | null} */
   let asking = null;
   let drawn = "";
-  /** @type {Partial<Action>[]} */
-  let shown = [];
+  /** What can be done now. @returns {Partial<Action>[]} */
+  const possible = () => front()?.actions().map(grey) ?? [];
 
   /** Draw the line, if it has changed. @param {boolean} [anyway] */
   function draw(anyway = false) {
-    const pane = front();
-    if (asking || !pane) return;
-    shown = pane.actions().map(grey);
+    if (asking || !front()) return;
+    const shown = possible();
     const now = JSON.stringify(shown);
     if (now === drawn && !anyway) return;
     drawn = now;
@@ -34,12 +33,15 @@ export function actions({ dom, popups }, { link, say, listen, grey, front }) {
     if (focused) /** @type {HTMLElement | null} */ (element.querySelector(`[data-action="${CSS.escape(focused)}"]`))?.focus();
   }
 
-  /** @param {Partial<Action>} action @param {number} at */
-  function part(action, at) {
+  /** @param {Partial<Action>} action */
+  function part(action) {
     if (action.gap) return dom.make("span", { class: "nb-gap" });
     if (action.text !== undefined) return dom.make("span", { class: "nb-quiet-text", text: action.text });
     const label = action.label ?? "";
-    return dom.button({ ...action, label, id: action.id ?? label, run: (event) => shown[at]?.run?.(/** @type {HTMLElement} */ (event.currentTarget)) });
+    const id = action.id ?? label;
+    // It acts on what is selected now: the line may be drawn a moment later.
+    const now = () => possible().find((one) => (one.id ?? one.label) === id && !one.why);
+    return dom.button({ ...action, label, id, run: (event) => now()?.run?.(/** @type {HTMLElement} */ (event.currentTarget)) });
   }
 
   /**

@@ -114,9 +114,10 @@ export function frame({ model, signal, parts: modules, load, panes: names, small
   /** Whether a button is pressed in the panel. What is replaced meanwhile gets no click, so nothing is drawn anew. */
   const isPressed = () => performance.now() - pressedAt < PRESS_MS;
 
-  function lifted() {
+  /** @param {PointerEvent} event */
+  function lifted({ pointerType }) {
     const at = pressedAt; // a double click presses again before the time is over
-    if (isPressed()) setTimeout(() => at === pressedAt && released(), CLICK_MS);
+    if (isPressed()) setTimeout(() => at === pressedAt && released(), pointerType === "mouse" ? 0 : CLICK_MS);
   }
 
   function released() {
