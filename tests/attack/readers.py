@@ -1,6 +1,6 @@
 """What reads each kind of file. Each reader yields what is wrong.
 
-An error of ours ends only what it was raised in.
+An `NbckptError` ends the one question that raised it.
 """
 
 from __future__ import annotations
@@ -17,14 +17,12 @@ import numpy as np
 from attack import samples
 from attack.asking import Asking
 from attack.powercut import Disk
-from attack.samples import V1
+from attack.samples import V1, ask
 from format import test_format, trainables
 from nbckpt import Checkpoint, State, load_state
-from nbckpt.commands import TABLE, Session, parse
 from nbckpt.core.references import Entry
 from nbckpt.errors import NbckptError
-from nbckpt.mirror import AutoMirror, Mirror, note
-from nbckpt.render import html_of
+from nbckpt.mirror import Mirror, note
 from nbckpt.states import use_folder
 from nbckpt.store import LocalStore, MemoryStore
 from nbckpt.tracker import Tracker
@@ -54,14 +52,6 @@ def equal(one: Any, other: Any) -> bool:
     if isinstance(other, np.ndarray):
         return isinstance(one, np.ndarray) and np.array_equal(one, other)
     return bool(type(one) is type(other) and one == other)
-
-
-def ask(tracker: Tracker, words: str, namespace: dict[str, Any] | None = None) -> str:
-    auto = AutoMirror(tracker.store, in_background=False)
-    result = parse(TABLE, words.split(), "%ckpt").run(
-        Session(tracker, auto, {} if namespace is None else namespace)
-    )
-    return f"{result}{html_of(result)}"
 
 
 def tried(work: Callable[[], object], label: str) -> Iterator[str]:
@@ -95,7 +85,7 @@ def exported(folder: Path) -> None:
 
 
 def pulled(folder: Path) -> None:
-    """Pull from a hostile store: one's own store works as before, whatever came."""
+    """Pull from a hostile store, and check that the user's own store works as before."""
     own = folder / "own"
     shutil.rmtree(own, ignore_errors=True)
     Tracker(own).save({"mine": 1}, "mine")
@@ -108,7 +98,7 @@ def pulled(folder: Path) -> None:
             ask(Tracker(own), "ls -n 0")
             Tracker(own).save({"mine": 2}, "mine2")
         except NbckptError as error:
-            raise AssertionError(f"after a pull one's own store fails: {error}") from error
+            raise AssertionError(f"after a pull the user's own store fails: {error}") from error
         assert namespace == {"mine": 1}, "after a pull"
 
 

@@ -25,6 +25,7 @@ from nbckpt.media import Image, Table
 from nbckpt.mirror import AutoMirror, note
 from nbckpt.provenance import background
 from nbckpt.provenance.trial import read_attempts
+from nbckpt.render import html_of
 from nbckpt.states.save import Save
 from nbckpt.store import LocalStore, MemoryStore
 from nbckpt.sync.index import Index
@@ -60,6 +61,15 @@ def make(target: Path) -> None:
         os.environ.update(before)
 
 
+def ask(tracker: Tracker, words: str, namespace: dict[str, Any] | None = None) -> str:
+    """Run the line of a command, and return all that a person would see of its result."""
+    auto = AutoMirror(tracker.store, in_background=False)
+    result = parse(TABLE, words.split(), "%ckpt").run(
+        Session(tracker, auto, {} if namespace is None else namespace)
+    )
+    return f"{result}{html_of(result)}"
+
+
 def _make_points(folder: Path) -> None:
     """Write a store with points, removed ones too, and with kept results of cells."""
     with mock.patch.object(gc, "GRACE_S", gc.GRACE_S):  # a notebook of Asking has none
@@ -91,8 +101,7 @@ def _make_documented(folder: Path) -> None:
     background.settle()
     tracker = Tracker(folder)
     for words in ("note e/t0 better edges", "tag e/t0 good"):
-        session = Session(tracker, AutoMirror(tracker.store, in_background=False), {}, table=TABLE)
-        parse(TABLE, words.split(), "%ckpt").run(session)
+        ask(tracker, words)
 
 
 class ListedStore(LocalStore):
