@@ -284,6 +284,8 @@ ask.start("pause e")
 assert e.wait(60)
 disk.look()
 e = ask.start("resume e")
+while any(trial.status != nbckpt.trials.Status.RUNNING for trial in e.trials):
+    threading.Event().wait(0.01)
 ask.start("checkpoint e")
 ask.start("stop e")
 assert e.wait(60)
