@@ -247,7 +247,7 @@ export function frame({ model, signal, parts: modules, load, panes: names, small
 
   window.addEventListener("keydown", pressed, { capture: true, signal });
   root.addEventListener("pointerdown", () => void (pressedAt = performance.now()), { capture: true, signal });
-  for (const end of ["pointerup", "pointercancel"]) window.addEventListener(end, lifted, { capture: true, signal });
+  for (const end of /** @type {const} */ (["pointerup", "pointercancel"])) window.addEventListener(end, lifted, { capture: true, signal });
 
   return {
     root,
