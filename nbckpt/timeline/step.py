@@ -18,6 +18,7 @@ from nbckpt.core.values.variables import Captured, Print, capture
 from nbckpt.timeline.held import UNHELD, Held, ids_of
 from nbckpt.timeline.places import Place
 from nbckpt.timeline.recipes import Recipe, Recipes, facts
+from nbckpt.tracker.saving import deleted_since
 
 POINT = "point"
 """The name of a point's own facts in the manifest's `provenance`."""
@@ -76,6 +77,7 @@ class Step:
         self.recipes: dict[str, Recipe] = {}
         self.changed: tuple[str, ...] = ()
         self.removed = tuple(sorted(self._before.ids.keys() - variables.keys()))
+        self._deleted = deleted_since(self._before.manifest, namespace)
         self.beside: tuple[str, ...] = ()
 
     def write(self, packer: Packer, reader: Reader) -> Manifest:
@@ -258,6 +260,7 @@ class Step:
             groups=last.groups,
             skipped=tuple(skipped for skipped in last.skipped if skipped.name in unseen),
             warnings=tuple(text for text in last.warnings if _variable_of(text) in stays),
+            deleted=self._deleted,
             inline=last.inline,
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from nbckpt.core import environment
@@ -91,14 +91,25 @@ class Save:
         )
 
     def _deleted(self, captured: Captured) -> tuple[str, ...]:
-        """Return the variables of earlier saves that are absent: other absent names may be new work."""
-        before = self._before  # see docs/decisions/0006
-        if before is None or not self._whole:
+        if not self._whole:  # what was not chosen is absent, too
             return ()
-        present = {*captured.order, *(skipped.name for skipped in captured.skipped), *environment.NAMES}
-        gone = {*(value.name for value in before.values), *before.deleted} - present
-        return tuple(sorted(name for name in gone if not is_state(name)))
+        return deleted_since(self._before, {*captured.order, *(skipped.name for skipped in captured.skipped)})
 
     def note(self) -> None:
         """Note in the live states that they are saved."""
         note_saved(self._beside)
+
+
+def deleted_since(before: Manifest | None, present: Collection[str]) -> tuple[str, ...]:
+    """Return the variables of earlier checkpoints that are absent: other absent names may be new work.
+
+    See docs/decisions/0006.
+
+    Args:
+        before: The checkpoint that the namespace came from.
+        present: The names of the variables now.
+    """
+    if before is None:
+        return ()
+    gone = {*(value.name for value in before.values), *before.deleted}.difference(present, environment.NAMES)
+    return tuple(sorted(name for name in gone if not is_state(name)))

@@ -115,6 +115,11 @@ def test_each_kind_of_change_is_undone_and_redone(case: str, watched: Notebook) 
     assert watched.run(expression) == before
     watched.run("%ckpt undo")
     assert watched.run(expression) == after
+    watched.run("%ckpt save after;")
+    watched.run("%ckpt restore before;")
+    assert watched.run(expression) == before
+    watched.run("%ckpt restore after;")
+    assert watched.run(expression) == after
 
 
 def test_a_failed_cell_can_be_undone(watched: Notebook) -> None:
