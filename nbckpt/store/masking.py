@@ -9,11 +9,15 @@ from nbckpt.errors import UsageError
 _NAMES = "token|secret|passw|pwd|key|sig|credential|auth"
 
 
-def _secrets(ends: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return patterns for a password and for a token, in URLs that end at any of the characters *ends*."""
-    user = re.compile(rf"(?<=://)([^{ends}/:@]*):[^{ends}/]*@")
+def _secrets(ends: str) -> tuple[re.Pattern[str], ...]:
+    """Return patterns for passwords and tokens, in URLs that end at any of the characters *ends*."""
+    # A password may contain slashes, as keys of S3 do: then it is what follows a colon, up to the next `@`.
+    # `host:80/` is a port.
+    user = re.compile(rf"(?<=://)([^{ends}/:@]*):(?:[^{ends}/]*|(?!\d+/)[^{ends}@]*)@")
+    # Who gives a web server a name alone gives a token, as for git.
+    alone = re.compile(rf"(?<=http://|ttps://)[^{ends}/:@]+@")
     name = rf"[^{ends}=&;]*(?:{_NAMES})[^{ends}=&;]*"
-    return user, re.compile(rf"([?&;]{name}=)[^{ends}&;]+", re.IGNORECASE)
+    return user, alone, re.compile(rf"([?&;]{name}=)[^{ends}&;]+", re.IGNORECASE)
 
 
 _IN_TEXT, _ALONE = _secrets(r"\s'\""), _secrets("")
@@ -29,8 +33,8 @@ def masked_url(url: str) -> str:
     return _masked(url, *_ALONE)
 
 
-def _masked(text: str, user: re.Pattern[str], token: re.Pattern[str]) -> str:
-    return token.sub(r"\1***", user.sub(r"\1:***@", text))
+def _masked(text: str, user: re.Pattern[str], alone: re.Pattern[str], token: re.Pattern[str]) -> str:
+    return token.sub(r"\1***", alone.sub("***@", user.sub(r"\1:***@", text)))
 
 
 def check_no_secret(url: str, where: str) -> None:

@@ -23,6 +23,11 @@ from nbckpt.store import check_no_secret, check_protocol, masked, masked_url, op
         ("https://h/a?x=1&X-Amz-Signature=abc", "https://h/a?x=1&X-Amz-Signature=***"),
         ("see https://h/a?sig=abc' now", "see https://h/a?sig=***' now"),
         ("/a/b@c:d", "/a/b@c:d"),
+        ("s3://KEY:SEC/RET@bucket/a@2", "s3://KEY:***@bucket/a@2"),
+        ("https://h:80/pkg@v1", "https://h:80/pkg@v1"),
+        ("s3://bucket/day:1/a@2", "s3://bucket/day:1/a@2"),
+        ("https://ghp_abc@host/a@2", "https://***@host/a@2"),
+        ("http://token@host", "http://***@host"),
     ],
 )
 def test_passwords_and_tokens_are_masked(text: str, shown: str) -> None:
@@ -30,7 +35,7 @@ def test_passwords_and_tokens_are_masked(text: str, shown: str) -> None:
     assert masked(shown) == shown
 
 
-@pytest.mark.parametrize("secret", ["pw", "it's", 'a"b', "two words", "a@b"])
+@pytest.mark.parametrize("secret", ["pw", "it's", 'a"b', "two words", "a@b", "a/b", "/"])
 def test_a_password_in_a_url_may_have_any_character(secret: str) -> None:
     assert masked_url(f"sftp://me:{secret}@host:22/a b") == "sftp://me:***@host:22/a b"
     assert masked_url(f"simplecache::https://host/a?token={secret}&x=1") == (
@@ -62,6 +67,6 @@ def test_a_password_is_never_stored(tmp_path: Path) -> None:
     check_no_secret("s3://bucket/x", "a file")
     with pytest.raises(UsageError, match=r"a:\*\*\*@b.* would be stored in the experiment's file"):
         SyncConfig(upload_dir="sftp://a:pw@b/c")
-    for url in ("sftp://a:it's@b/c", "sftp://a:two words@b/c"):
+    for url in ("sftp://a:it's@b/c", "sftp://a:two words@b/c", "s3://a:k/ey@b/c"):
         with pytest.raises(UsageError, match=r"a:\*\*\*@b.* would be stored in a file"):
             check_no_secret(url, "a file")
