@@ -15,9 +15,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
 from nbckpt.commands import IN_NOTEBOOKS, TABLE, HelpRequest, Session, parse
-from nbckpt.errors import Interrupted, NbckptError
+from nbckpt.errors import Interrupted, NbckptError, visible
 from nbckpt.mirror import AutoMirror
-from nbckpt.render import Hint, Page, Result, short, visible
+from nbckpt.render import Hint, Page, Result, short
 from nbckpt.render.text import text
 from nbckpt.tracker import Tracker
 

@@ -14,6 +14,21 @@
 A message names the thing, the cause and the next step.
 """
 
+from __future__ import annotations
+
+
+def visible(text: str) -> str:
+    r"""Return *text* on one line, with every character that could control a terminal spelled out.
+
+    These are all control characters, and those that change the direction of text. See docs/decisions/0050.
+
+    >>> print(visible("a\x1b[2Jb\u202ec"), visible("two\nlines"))
+    a\x1b[2Jb\u202ec two lines
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else " " if c in "\n\t\r" else repr(c)[1:-1] for c in text)
+
 
 class NbckptError(Exception):
     """Every error that nbckpt raises on purpose.
@@ -26,9 +41,10 @@ class NbckptError(Exception):
         NotFoundError
     """
 
-    # KeyError prints its message in quotes, and OSError prints two arguments as a tuple. A message is a
-    # sentence.
-    __str__ = Exception.__str__
+    def __str__(self) -> str:
+        """Return the message. It is one line, and nothing in it controls a terminal."""
+        # Not what KeyError and OSError print, which is a message in quotes and a tuple.
+        return visible(Exception.__str__(self))
 
 
 class UsageError(NbckptError, ValueError):
@@ -50,13 +66,13 @@ class NotFoundError(NbckptError, KeyError, FileNotFoundError):
         nbckpt.errors.NotFoundError: there is no experiment 'mine': start one with %ckpt run
     """
 
-    __str__ = Exception.__str__
+    __str__ = NbckptError.__str__
 
 
 class StoreError(NbckptError, OSError):
     """The storage failed. Data that was stored before is untouched. Trying again may help."""
 
-    __str__ = Exception.__str__
+    __str__ = NbckptError.__str__
 
 
 class RefusedError(StoreError):
@@ -81,6 +97,10 @@ class UntrustedError(NbckptError):
 
 class Interrupted(KeyboardInterrupt):
     """An interrupt that nbckpt handled: the running work has paused, and the message says how to continue."""
+
+    def __str__(self) -> str:
+        """Return the message, as `NbckptError` does."""
+        return visible(super().__str__())
 
     def _render_traceback_(self) -> list[str]:
         """Tell IPython to show only the message."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import traceback
 import unicodedata
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 import nbckpt
+from nbckpt import errors
 from nbckpt.cli import main
 from nbckpt.commands import TABLE, Session, parse
 from nbckpt.commands.housekeeping import Tagged
@@ -241,3 +243,8 @@ def test_lines_at_the_end_of_a_program_escape_control_characters(capsys: pytest.
 def test_log_messages_escape_control_characters(caplog: pytest.LogCaptureFixture) -> None:
     logging.getLogger("nbckpt").warning("cannot read %s", EVIL)
     assert_harmless(caplog.messages[0])
+
+
+@pytest.mark.parametrize("kind", [kind for kind in errors.__dict__.values() if isinstance(kind, type)])
+def test_a_traceback_of_an_error_escapes_control_characters(kind: type[Exception]) -> None:
+    assert_harmless(traceback.format_exception_only(kind(f"no checkpoint {EVIL}"))[-1])

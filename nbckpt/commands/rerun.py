@@ -16,11 +16,19 @@ from typing import Any
 
 from nbckpt.core.schema import OneOf, read
 from nbckpt.core.trust import open_signer
-from nbckpt.errors import CorruptError, NbckptError, NotFoundError, StoreError, UntrustedError, UsageError
+from nbckpt.errors import (
+    CorruptError,
+    NbckptError,
+    NotFoundError,
+    StoreError,
+    UntrustedError,
+    UsageError,
+    visible,
+)
 from nbckpt.provenance.masking import MASK
 from nbckpt.provenance.recipe import CODE, NOTEBOOK, PARAMETERS, SEEDS, TASK
 from nbckpt.provenance.seeds import write_seeds
-from nbckpt.render import short, visible
+from nbckpt.render import short
 from nbckpt.settings import environment
 from nbckpt.store.files import explained, only_files
 

@@ -18,8 +18,7 @@ from nbckpt.core.subclasses import class_name
 from nbckpt.core.transfer import read_archive
 from nbckpt.core.tree import Tree, folder_tree, packed_tree, remote_tree
 from nbckpt.core.trust import open_signer
-from nbckpt.errors import CorruptError, NotFoundError, UsageError
-from nbckpt.render import visible
+from nbckpt.errors import CorruptError, NotFoundError, UsageError, visible
 from nbckpt.store import ArchiveStore, MemoryStore, Store, local_folder, masked_url, open_store
 
 _BEFORE = {"dict": "made from a dict", "bytes": "made from bytes", "folder": "in the folder ", "uri": "at "}

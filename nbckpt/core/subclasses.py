@@ -10,7 +10,7 @@ from contextlib import suppress
 from inspect import signature
 from typing import Any, TypeVar
 
-from nbckpt.errors import UsageError
+from nbckpt.errors import UsageError, visible
 
 Kind = TypeVar("Kind")
 
@@ -43,7 +43,7 @@ def recorded_class(name: str, base: type[Kind], *, load: bool) -> type[Kind]:
         return named
     if load:
         warnings.warn(
-            f"the checkpoint's class {name} cannot be imported, so it is read as a {base.__name__}",
+            f"the checkpoint's class {visible(name)} cannot be imported, so it is read as a {base.__name__}",
             stacklevel=4,
         )
     return base

@@ -17,7 +17,7 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_exp
 from IPython.display import display
 
 from nbckpt.commands import TABLE, HelpRequest, Session, parse
-from nbckpt.errors import Interrupted, NbckptError, UsageError
+from nbckpt.errors import Interrupted, NbckptError, UsageError, visible
 from nbckpt.notebook import completer
 from nbckpt.notebook.cells import CellCache, run_again
 from nbckpt.notebook.fate import fate
@@ -28,7 +28,7 @@ from nbckpt.notebook.points import CellWatch, show_last_state, tell_off
 from nbckpt.notebook.progress import DELAY_S, ProgressLine
 from nbckpt.notebook.stores import OpenStores
 from nbckpt.notebook.tokenize import split
-from nbckpt.render import Result, visible
+from nbckpt.render import Result
 
 if TYPE_CHECKING:
     from nbckpt.tracker import Tracker

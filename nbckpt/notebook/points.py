@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from IPython.core.interactiveshell import InteractiveShell
 
-from nbckpt.errors import NbckptError
-from nbckpt.render import visible
+from nbckpt.errors import NbckptError, visible
 from nbckpt.settings import Settings
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Self
 
 from IPython.core.getipython import get_ipython
 
-from nbckpt.render import size, visible
+from nbckpt.errors import visible
+from nbckpt.render import size
 from nbckpt.render.output import Output, is_kernel
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from nbckpt.errors import NbckptError
+from nbckpt.errors import NbckptError, visible
 from nbckpt.provenance.definitions import definitions, lines_that_differ
 from nbckpt.provenance.document import Provenance
-from nbckpt.render import count, short, size, visible
+from nbckpt.render import count, short, size
 
 SHORT = 10
 _MOST = 160

@@ -3,7 +3,7 @@
 from nbckpt.render.page import Cell, Column, Fold, Frame, Hint, Page, Picture, Table
 from nbckpt.render.result import Result, Rich, html_of
 from nbckpt.render.sparkline import thinned
-from nbckpt.render.text import error_text, visible
+from nbckpt.render.text import error_text
 from nbckpt.render.values import age, count, duration, listed, moment, short, size
 
 __all__ = [
@@ -27,5 +27,4 @@ __all__ = [
     "short",
     "size",
     "thinned",
-    "visible",
 ]

@@ -8,9 +8,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from nbckpt.errors import visible
 from nbckpt.render import sparkline
 from nbckpt.render.page import Page
-from nbckpt.render.text import visible
 from nbckpt.settings import Settings
 
 _MOST_UNBROKEN = 32

@@ -6,8 +6,9 @@ import base64
 import re
 from collections.abc import Iterator
 
+from nbckpt.errors import visible
 from nbckpt.render.page import Cell, Page, Table
-from nbckpt.render.text import lines_of, visible
+from nbckpt.render.text import lines_of
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()<>#+!|~$&@:])")
 _FENCE = re.compile("`{3,}")

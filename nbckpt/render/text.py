@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+from nbckpt.errors import visible
 from nbckpt.render.page import Cell, Page, Table
 from nbckpt.render.sparkline import blocks
 from nbckpt.render.values import short
@@ -126,19 +127,6 @@ def error_text(error: BaseException) -> str:
         return f"{name}: {error}" if str(error) else name
     except Exception:  # noqa: BLE001  it is code of the user's
         return name
-
-
-def visible(text: str) -> str:
-    r"""Return *text* on one line, with every character that could control a terminal spelled out.
-
-    These are all control characters, and those that change the direction of text.
-
-    >>> print(visible("a\x1b[2Jb\u202ec"), visible("two\nlines"))
-    a\x1b[2Jb\u202ec two lines
-    """
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else " " if c in "\n\t\r" else repr(c)[1:-1] for c in text)
 
 
 def _say_visibly(record: logging.LogRecord) -> bool:

@@ -17,7 +17,7 @@ class CancelledError(StoreError):
 class TimedOutError(CancelledError, TimeoutError):
     """The work took too long and was therefore cancelled."""
 
-    __str__ = Exception.__str__
+    __str__ = StoreError.__str__
 
 
 class Cancel:

@@ -280,7 +280,7 @@ class Engine:
             self._rest()
         errors = [job.error for job in new if job.error and (also_unwanted or not job.is_unwanted)]
         if len(errors) > 1:
-            raise StoreError("\n  ".join((f"{len(errors)} syncs failed:", *map(str, errors)))) from errors[0]
+            raise StoreError(f"{len(errors)} syncs failed: {'; '.join(map(str, errors))}") from errors[0]
         if errors:
             raise errors[0]
 

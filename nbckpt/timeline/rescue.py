@@ -16,8 +16,7 @@ from types import FrameType
 from typing import Any
 
 from nbckpt.core.packs.pools import starts
-from nbckpt.errors import NbckptError
-from nbckpt.render import visible
+from nbckpt.errors import NbckptError, visible
 
 _AT_MOST_S = 30.0
 _NAME = "nbckpt-point-at-end"

@@ -10,7 +10,8 @@ from nbckpt.core.diff import Difference
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.references import Ref
 from nbckpt.core.values.loading import Failure
-from nbckpt.render import count, size, visible
+from nbckpt.errors import visible
+from nbckpt.render import count, size
 
 
 @dataclass(frozen=True)

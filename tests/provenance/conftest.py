@@ -23,7 +23,7 @@ def wanted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
         monkeypatch.setenv(name, str(tmp_path / "no-config"))
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
-    monkeypatch.delattr(sys.modules["__main__"], "__file__", raising=False)  # pytest's, in a repository or not
+    monkeypatch.delattr(sys.modules["__main__"], "__file__", raising=False)  # of pytest
     monkeypatch.chdir(tmp_path)
     yield
     background.settle(60)

@@ -426,7 +426,7 @@ def test_one_error_names_every_failed_trial_and_is_raised_once(experiments: Path
         stage.callback.on_trial_complete(trial)
     assert tool.begun.acquire(timeout=SECONDS)  # the other one waits for its turn
     gate.set()
-    with pytest.raises(StoreError, match=r"\A1 syncs failed:\n  t[01]: .*net down \(after 1 attempt\)\Z"):
+    with pytest.raises(StoreError, match=r"\A1 sync failed: t[01]: .*net down \(after 1 attempt\)\Z"):
         stage.callback.wait_for_all()
     stage.callback.wait_for_all()
     assert sorted(tool.calls) == ["t0", "t1"]

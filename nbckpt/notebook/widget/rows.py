@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from nbckpt.errors import visible
 from nbckpt.notebook.widget.wires import Message
-from nbckpt.render import visible
 from nbckpt.trials.model.metrics import as_float, is_number
 from nbckpt.trials.model.trial import Status, Trial, state_of
 from nbckpt.trials.views.eta import Progress

@@ -12,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
-from nbckpt.errors import NbckptError
-from nbckpt.render import count, visible
+from nbckpt.errors import NbckptError, visible
+from nbckpt.render import count
 from nbckpt.render.output import current_shell, is_kernel
 from nbckpt.trials.model.view import ExperimentView, internals
 

@@ -25,7 +25,7 @@ from nbckpt.errors import StoreError
 from nbckpt.media.stored import FOLDER as MEDIA
 from nbckpt.provenance.background import settle
 from nbckpt.provenance.trial import OBJECTS
-from nbckpt.render import size
+from nbckpt.render import count, size
 from nbckpt.settings import sync_thresholds
 from nbckpt.sync import BackgroundSyncer, DefaultSyncer, SyncConfig, get_node_to_storage_syncer
 from nbckpt.sync.adapter import background
@@ -189,17 +189,17 @@ class SyncerCallback(BackgroundCallback):
         """Wait for the running uploads. Raise an error if one failed.
 
         Raises:
-            StoreError: A target is not up to date, and no call said so yet. The message has a line
-                `trial: error` for each.
+            StoreError: A target is not up to date, and no call said so yet. The message names each trial with
+                its error.
         """
         self._await(list(self._tasks))
-        lines = []
+        said = []
         for name, task in list(self._tasks.items()):
             if task.trouble and not task.is_raised:
                 task.is_raised = True
-                lines.append(f"  {name}: {task.trouble}")
-        if lines:
-            raise StoreError("\n".join((f"{len(lines)} syncs failed:", *lines)))
+                said.append(f"{name}: {task.trouble}")
+        if said:
+            raise StoreError(f"{count(len(said), 'sync')} failed: {'; '.join(said)}")
 
     def cancel(self) -> None:
         """See `Callback.cancel`: nothing further is uploaded."""

@@ -8,8 +8,8 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from nbckpt.errors import StoreError
-from nbckpt.render import short, visible
+from nbckpt.errors import StoreError, visible
+from nbckpt.render import short
 from nbckpt.store.files import only_files, write_file
 from nbckpt.store.scan import link_outside
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from nbckpt.render import count, duration, short, visible
+from nbckpt.errors import visible
+from nbckpt.render import count, duration, short
 from nbckpt.trials.model.metrics import as_float
 from nbckpt.trials.model.trial import Status, Trial
 from nbckpt.trials.views.metrics import inferred

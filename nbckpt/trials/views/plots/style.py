@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nbckpt.errors import UsageError
-from nbckpt.render import Picture, short, visible
+from nbckpt.errors import UsageError, visible
+from nbckpt.render import Picture, short
 from nbckpt.store.files import explained, writing
 
 if TYPE_CHECKING:
