@@ -11,7 +11,7 @@ from typing import Any
 from nbckpt.cells.analysis import Touched
 from nbckpt.core.history import VanishedError
 from nbckpt.core.manifest import Manifest
-from nbckpt.core.memory.pages import LEAST, page_record
+from nbckpt.core.memory.pages import page_record
 from nbckpt.core.packs.known import Known
 from nbckpt.core.packs.later import MOST_COPIED, KeptMemory, Later
 from nbckpt.core.packs.pools import others_run
@@ -22,7 +22,6 @@ from nbckpt.core.references import Entry
 from nbckpt.core.selection import Selection
 from nbckpt.core.transfer import refresh, save, save_once
 from nbckpt.core.trash import discard
-from nbckpt.core.values.members import rough_size
 from nbckpt.errors import NbckptError
 from nbckpt.timeline.chain import Chain
 from nbckpt.timeline.held import Held
@@ -30,7 +29,7 @@ from nbckpt.timeline.pending import DroppedError, Pending
 from nbckpt.timeline.places import Places
 from nbckpt.timeline.points import is_beside
 from nbckpt.timeline.recipes import Recipe, Recipes
-from nbckpt.timeline.scope import Scope
+from nbckpt.timeline.scope import Scope, small
 from nbckpt.timeline.step import Step
 from nbckpt.tracker import Tracker
 
@@ -328,13 +327,11 @@ class Recorder:
         if not self.settle(self._patience_s):
             self.drop()
         before, variables = self.here, self._variables()
-        small = {name: value for name, value in variables.items() if rough_size(value) < LEAST}
+        soon = small(before, variables)
         apart = self._scope.proven(before, variables) if before else {}
         origin = self._with_notebook(origin)
-        step = Step(
-            before, small | apart, self._namespace, {*small}, origin, recipes=self.recipes, apart=apart
-        )
-        first = self._publish(step) if len(small) < len(variables) else None
+        step = Step(before, soon | apart, self._namespace, {*soon}, origin, recipes=self.recipes, apart=apart)
+        first = self._publish(step) if len(soon) < len(variables) else None
         is_whole = self.record(origin) is not None
         if is_whole and first is not None and (before is None or first is not before.manifest):
             discard(self.history, Entry.of(first, "points"))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from typing import Any
 
+from nbckpt.core.memory.pages import LEAST
+from nbckpt.core.values.sizes import is_below
 from nbckpt.timeline.held import Held
 from nbckpt.timeline.memory import Glance, Watch
 
@@ -54,3 +56,20 @@ class Scope:
     def count_from(self, here: Held, changed: Mapping[str, Any]) -> None:
         """Let the next look pass over the large memory of these variables: *here* has it as it is now."""
         self._watch.keep(self._watch.look(changed, here.prints), changed)
+
+
+def small(here: Held | None, variables: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the variables that a point can hold at once: they and what they share objects with are small.
+
+    Args:
+        here: The namespace as the last point holds it; None before the first point.
+        variables: The user's variables now.
+    """
+    prints, mates = (here.prints, here.mates) if here else ({}, {})
+    large = {
+        name
+        for name, value in variables.items()
+        if (name in prints and prints[name].memory) or not is_below(LEAST, value)
+    }
+    large = large.union(*(mates.get(name, ()) for name in large))
+    return {name: value for name, value in variables.items() if name not in large}

@@ -6,12 +6,15 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from nbckpt.store import LocalStore
 from nbckpt.tracker import Tracker
+from tests.timeline.test_timeline import Kernel
 
 SHELL = """
 import sys, threading
@@ -186,3 +189,16 @@ def test_the_end_saves_the_rest_during_a_removal_that_hangs(end: str) -> None:
         [sys.executable, "-c", REMOVES, end], capture_output=True, text=True, timeout=120, check=True
     )
     assert (done.stdout, done.stderr) == ("3\n", "")
+
+
+def test_what_holds_large_values_is_not_in_the_way_of_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = Kernel()
+    kernel.run("a = [1]; old = {'x': np.zeros(1 << 18)}; beside = [old]")
+    kernel.names["a"].append(2)
+    kernel.names["old"]["x"][5] = 7
+    kernel.names["new"] = [SimpleNamespace(x=np.zeros(1 << 18))]
+    monkeypatch.setattr(kernel.timeline, "record", lambda *_, **__: None)  # the process ends before it
+    kernel.timeline.rescue({})
+    names: dict[str, Any] = {}
+    kernel.tracker.restore("latest", names)
+    assert names == {"a": [1, 2]}

@@ -23,9 +23,9 @@ from nbckpt.core.values.codec import Pickled, dump
 from nbckpt.core.values.diagnose import blame
 from nbckpt.core.values.preview import picture_of
 from nbckpt.core.values.record import KEPT, Record
+from nbckpt.core.values.sizes import rough_size
 
 _LARGE = 1 << 20
-_SMALL = frozenset({int, float, bool, str, bytes, list, tuple, dict, set, type(None)})
 _CONSTANT = frozenset({str, bytes})
 _MOST_TRIES = 3
 _MOST_KEPT, _ALWAYS_KEPT = 16 << 20, 4 << 10
@@ -220,16 +220,6 @@ def _by_size(
     for sized in (arrays, frames):
         sized.sort(key=lambda pair: -pair[0])
     return [names for _, names in arrays], [names for _, names in frames], others
-
-
-def rough_size(value: Any) -> int:
-    """Return the size that a value itself reports cheaply, or 0."""
-    try:
-        if type(value) in _SMALL:
-            return 0
-        return int(value.nbytes if hasattr(value, "nbytes") else value.memory_usage().sum())
-    except Exception:  # noqa: BLE001  a value's own code may raise anything, also while its class is hashed
-        return 0
 
 
 def _draw(values: Mapping[str, Any], pictures: dict[str, Stored], packer: Packer) -> None:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from nbckpt.commands import Session
 from nbckpt.core.selection import Selection
-from nbckpt.core.values.members import rough_size
+from nbckpt.core.values.sizes import rough_size
 from nbckpt.errors import UsageError
 from nbckpt.notebook.widget import checkpoint_actions, checkpoint_details
 from nbckpt.notebook.widget.checkpoint_rows import CheckpointRows, folder_times, history_of
