@@ -15,7 +15,7 @@ Transform = Callable[[str], str]
 _RUN_CODE = frozenset({"time", "timeit", "prun"})
 _HARMLESS = words_of(
     """
-    autosave cd colors conda config env history html javascript js latex ls lsmagic magic mamba markdown
+    autosave cd colors conda env history html javascript js latex ls lsmagic magic mamba markdown
     matplotlib pdoc pfile pinfo pinfo2 pip precision psearch psource pwd svg uv who who_ls
     writefile xmode
     """

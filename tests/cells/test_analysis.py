@@ -109,6 +109,7 @@ def test_a_known_magic_touches_what_its_code_names(
         "!echo {f(1)}",
         "!echo $x",
         "%%timeit\n%run other.py",
+        "%config InteractiveShell.autocall = (f(), 0)[1]",
         "%ckpt restore all",
         "%ckpt undo",
         "get_ipython().user_ns['x'] = 1",
