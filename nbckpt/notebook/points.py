@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 import sys
 import time
@@ -19,6 +18,7 @@ from nbckpt.settings import Settings
 
 if TYPE_CHECKING:
     from nbckpt.cells.analysis import Compiled, Touched
+    from nbckpt.core.manifest import Manifest
     from nbckpt.timeline.auto import Auto
     from nbckpt.tracker import Tracker
 
@@ -140,26 +140,39 @@ def show_last_state(shell: InteractiveShell, tracker: Callable[[], Tracker]) -> 
 
 
 def last_state(tracker: Tracker) -> str:
-    """Return a line about the newest state, if it is a point. If a save came later, its cell has shown it.
+    """Return a line about the newest state of this notebook, or "" if no point of it was made lately.
 
-    It names the point: `%ckpt auto on` makes a newer one, of an empty namespace.
+    This is the newest point, or a save after it that holds as many variables. The line names its id:
+    `%ckpt auto on` makes a newer point, of an empty namespace.
     """
     from nbckpt.core.references import SHORT
     from nbckpt.render import count
 
-    history = tracker.history
-    newest = history.living(("checkpoints", "points"))[:_MOST_READ]
-    for entry in itertools.takewhile(lambda entry: entry.kind == "points", newest):
-        manifest = history.read(entry)
-        names = [value.name for value in manifest.values if value.name.isidentifier()]
-        is_ours = manifest.provenance.get("notebook", "") == (tracker.settings.notebook or "")
-        if names and is_ours and history.trusted(manifest):
-            made = datetime.fromisoformat(manifest.created_at).astimezone()
-            is_today = made.date() == datetime.now().astimezone().date()
-            when = made.strftime("%H:%M" if is_today else "%Y-%m-%d %H:%M")
-            variables = count(len(names), "variable")
-            return f"State of {when}, {variables}: %ckpt restore {manifest.id[:SHORT]}"
+    newest = tracker.history.living(("checkpoints", "points"))[:_MOST_READ]
+    saved: Manifest | None = None
+    for entry in newest:
+        manifest = tracker.history.read(entry)
+        if not _is_state(manifest, tracker):
+            continue
+        if entry.kind != "points":
+            saved = saved or manifest
+            continue
+        state = saved if saved and len(_names(saved)) >= len(_names(manifest)) else manifest
+        made = datetime.fromisoformat(state.created_at).astimezone()
+        is_today = made.date() == datetime.now().astimezone().date()
+        when = made.strftime("%H:%M" if is_today else "%Y-%m-%d %H:%M")
+        return f"State of {when}, {count(len(_names(state)), 'variable')}: %ckpt restore {state.id[:SHORT]}"
     return ""
+
+
+def _is_state(manifest: Manifest, tracker: Tracker) -> bool:
+    """Tell whether a checkpoint holds variables of this notebook, and is trusted."""
+    is_ours = manifest.provenance.get("notebook", "") == (tracker.settings.notebook or "")
+    return bool(_names(manifest)) and is_ours and tracker.history.trusted(manifest)
+
+
+def _names(manifest: Manifest) -> list[str]:
+    return [value.name for value in manifest.values if value.name.isidentifier()]
 
 
 def tell_off(points: Auto | None) -> None:

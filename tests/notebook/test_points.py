@@ -334,6 +334,31 @@ def test_an_empty_kernel_is_told_of_the_last_state(watched: Notebook) -> None:
     assert (watched.names["a"], watched.names["b"]) == (1, 2)
 
 
+def told_of(watched: Notebook) -> str:
+    """Return the id in the line for a kernel that is empty."""
+    with capture_output() as shown:
+        watched.run("%reset -f")
+        watched.run("%reload_ext nbckpt")
+    return shown.stdout.split()[-1]
+
+
+@pytest.mark.slow
+def test_an_empty_kernel_is_told_of_its_own_newest_state(
+    watched: Notebook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched.run("a = 1; b = 2")
+    point = watched.run("%ckpt history").points[0]
+    watched.run("%ckpt save part a")
+    assert point.id.startswith(told_of(watched))  # the save holds less
+    watched.run(f"%ckpt restore {point.id}")
+    saved = watched.run("%ckpt save everything")
+    monkeypatch.setenv("JPY_SESSION_NAME", "/other.ipynb")
+    watched.run("%reload_ext nbckpt")
+    watched.run("%ckpt save of_another_notebook")
+    monkeypatch.delenv("JPY_SESSION_NAME")
+    assert saved.saved.manifest.id.startswith(told_of(watched))
+
+
 def test_a_branch_hangs_at_the_checkpoint_that_it_goes_on_from(watched: Notebook) -> None:
     watched.run("a = 1")
     watched.run("%ckpt save first")
