@@ -108,6 +108,27 @@ def test_the_command_resume_with_trust_continues_a_paused_trial(
     assert [(start["from"], start["iteration"]) for start in starts] == [(None, 0), (checkpoint.name, 2)]
 
 
+def test_another_machine_that_knows_only_a_url_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = (tmp_path / "url").as_uri()
+    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "theirs"))
+    sync = nbckpt.SyncConfig(upload_dir=url)
+    nbckpt.run(train, name="e", executor="inline", callbacks=[PausesAtTwo()], sync_config=sync)
+    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "mine"))
+    monkeypatch.setenv("NBCKPT_SECRET_FILE", str(tmp_path / "another"))
+    assert main(["pull", url]) == 0
+    assert main(["resume", "e"]) == 1
+    assert "not signed by you" in capsys.readouterr().err
+    assert main(["resume", "e", "--trust"]) == 0
+    trial = Trial.read(tmp_path / "mine" / "experiments" / "e" / "t0")
+    assert [result["training_iteration"] for result in trial.results] == [1, 2, 3, 4]
+    starts = [
+        event["iteration"] for event in read(trial.folder / "events.jsonl") if event["event"] == "start"
+    ]
+    assert starts == [0, 2]
+
+
 def test_the_command_resume_without_trust_changes_nothing(
     paused: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
