@@ -13,7 +13,7 @@ from nbckpt.core.manifest import Group, Manifest, Value
 from nbckpt.core.packs.format import pack_of
 from nbckpt.core.packs.writer import Packer
 from nbckpt.core.tree import Tree
-from nbckpt.core.values.loading import last_slots, load_group
+from nbckpt.core.values.loading import Contents, last_slots, load_group, with_contents
 from nbckpt.core.values.placement import MissingDeviceError, restoring_to
 from nbckpt.core.values.preview import text_of
 from nbckpt.core.values.variables import capture
@@ -100,16 +100,21 @@ def load_fields(tree: Tree, values: Sequence[Value], device: str = "") -> Iterat
     """
     groups: dict[int, list[Any]] = {}
     last = last_slots(values)
+    order = list(dict.fromkeys(value.group for value in values))
+    read = with_contents(order, tree.manifest.groups, tree.reader)
+    contents: dict[int, Contents] = {}
     for value in values:
         if value.group not in groups:
+            while value.group not in contents:
+                contents.update([next(read)])
             with restoring_to(device):
-                groups[value.group] = _load_group(tree, value, last[value.group])
+                groups[value.group] = _load_group(tree, value, last[value.group], contents.pop(value.group))
         yield value, groups[value.group][value.slot]
 
 
-def _load_group(tree: Tree, value: Value, last: int) -> list[Any]:
+def _load_group(tree: Tree, value: Value, last: int, contents: Contents) -> list[Any]:
     try:
-        return load_group(tree.manifest.groups[value.group], tree.reader, last)
+        return load_group(tree.manifest.groups[value.group], tree.reader, last, contents)
     except MissingDeviceError as error:
         raise CodecError(f"cannot load {value.name!r}: {error}") from error
     except NbckptError:

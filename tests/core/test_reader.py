@@ -168,6 +168,12 @@ def test_packs_that_another_machine_moved_are_found(tmp_path: Path, how: str) ->
     assert (b"".join(loaded) if how == "chunks" else loaded) == b"".join(data)
 
 
+def test_values_in_packs_that_moved_are_read_together(tmp_path: Path) -> None:
+    reading, runs, data = compacted(MemoryStore(), tmp_path, 3)
+    loaded = reading.load_together([[part] for part in runs])
+    assert [bytes(memory) for (memory,) in loaded] == data
+
+
 def test_a_stream_goes_on_in_a_pack_that_moved(store: Store, way: str) -> None:
     tracker = Tracker(store)
     keep, lose = (np.frombuffer(noise(size, size), np.uint8) for size in (2 * MB, 9 * MB))

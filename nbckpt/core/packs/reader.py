@@ -17,7 +17,7 @@ from nbckpt.core.packs.mapper import Mapper, check
 from nbckpt.core.packs.mapping import MAPS
 from nbckpt.core.packs.pools import InlineExecutor, Pool
 from nbckpt.core.packs.relocation import find_index
-from nbckpt.errors import CorruptError, NbckptError, NotFoundError, StoreError, UsageError
+from nbckpt.errors import CorruptError, NbckptError, NotFoundError, RefusedError, StoreError, UsageError
 from nbckpt.store import Buffer, Store
 
 CHECKERS = 2
@@ -28,6 +28,8 @@ _AT_ONCE = 8
 _MOST_INDEXES = 1024
 _READ_GAP = 64 << 10  # reading this many unused bytes is faster than a second request
 
+_Unread = tuple[memoryview, list[Blob]]
+"""Blobs, and the memory allocated for them."""
 
 _A = TypeVar("_A")
 _T = TypeVar("_T")
@@ -60,6 +62,14 @@ class Reader:
         self._indexes: dict[str, list[Blob | None]] = {}
         self._sums: dict[str, list[int]] = {}
         self._mapper = Mapper(store, self._inline)
+
+    @property
+    def is_far(self) -> bool:
+        """Whether the store has no local files, so that several reads are under way at once."""
+        try:
+            return self.store.path(pack_key("0" * 64)) is None
+        except RefusedError:  # a link leads out of the store: a read of a pack says so
+            return False
 
     def carrying(self, inline: Mapping[str, bytes]) -> Reader:
         """Return a reader that also has these packs. The two share the indexes that they read.
@@ -123,7 +133,7 @@ class Reader:
 
     def parts(self, runs: Sequence[Run]) -> list[Buffer]:
         """Return the bytes of *runs* blob by blob, checked, without a copy of them together."""
-        return self._settled(lambda: [*self._decoded(self.blobs(runs))])
+        return self._settled(lambda: [*self._decoded([self.blobs(runs)])])
 
     def chunks(self, runs: Sequence[Run]) -> Iterator[Buffer]:
         """Yield the checked bytes of *runs* blob by blob. Neighbouring blobs are fetched together."""
@@ -135,7 +145,7 @@ class Reader:
         done = 0
         while True:
             try:
-                for chunk in self._decoded(self.blobs(runs)[done:]):
+                for chunk in self._decoded([self.blobs(runs)[done:]]):
                     yield chunk
                     done += 1
                 return
@@ -165,38 +175,56 @@ class Reader:
         """
         return self._settled(lambda: self._load(wanted, pool, len(wanted) - checked))
 
+    def load_together(self, wanted: Sequence[Sequence[Sequence[Run]]]) -> list[list[memoryview]]:
+        """Return the bytes of each content of each of *wanted* as new writable memory, read and checked.
+
+        Neighbours are read together, but a large content only with those of the same one of *wanted*.
+
+        Raises:
+            CorruptError: A pack is missing or too short, or its bytes differ from the bytes that were saved.
+        """
+        return self._settled(lambda: self._load_together(wanted))
+
+    def _load_together(self, wanted: Sequence[Sequence[Sequence[Run]]]) -> list[list[memoryview]]:
+        unread = [[_allocated(self.blobs(runs)) for runs in contents] for contents in wanted]
+        self._fill(unread)
+        return [[memory for memory, _ in contents] for contents in unread]
+
     def _load(
         self, wanted: Sequence[Sequence[Run]], pool: Executor | None, mappable: int
     ) -> tuple[list[memoryview], list[Future[None]]]:
         memories: list[memoryview] = []
         checks: list[Future[None]] = []
-        unread: list[tuple[memoryview, list[Blob]]] = []
+        unread: list[_Unread] = []
         for at, runs in enumerate(wanted):
             blobs = self.blobs(runs)
             region = self._map(blobs) if at < mappable else None
             if region is None:
-                memory = memoryview(bytearray(total(blobs)))
-                unread.append((memory, blobs))
+                unread.append(_allocated(blobs))
+                memory = unread[-1][0]
             else:
                 memory = memoryview(region)
                 checks += check(region, memory, blobs, pool) if pool else []
             memories.append(memory)
-        self._fill(unread)
+        self._fill([unread])
         return memories, checks
 
-    def _fill(self, unread: Sequence[tuple[memoryview, list[Blob]]]) -> None:
+    def _fill(self, unread: Sequence[Sequence[_Unread]]) -> None:
         """Read blobs into the memory allocated for them."""
-        nearest = sorted(unread, key=lambda part: [(blob.pack, blob.offset) for blob in part[1][:1]])
-        chunks = self._decoded(blob for _, blobs in nearest for blob in blobs)
-        for memory, blobs in nearest:
+        parts = [(at, memory, blobs) for at, several in enumerate(unread) for memory, blobs in several]
+        parts.sort(key=lambda part: [(blob.pack, blob.offset) for blob in part[2][:1]])
+        chunks = self._decoded(_apart((at, blobs) for at, _, blobs in parts))
+        for _, memory, blobs in parts:
             at = 0
             for _ in blobs:
                 chunk = next(chunks)
                 memory[at : at + len(chunk)] = chunk
                 at += len(chunk)
 
-    def _decoded(self, blobs: Iterable[Blob]) -> Iterator[Buffer]:
-        for stretch, fetched in self._side_by_side(self._fetch, _stretches(blobs)):
+    def _decoded(self, lists: Iterable[Iterable[Blob]]) -> Iterator[Buffer]:
+        """Yield the decoded blobs of *lists*. No read has blobs of two lists."""
+        stretches = chain.from_iterable(map(_stretches, lists))
+        for stretch, fetched in self._side_by_side(self._fetch, stretches):
             start, data = stretch[0].offset, memoryview(fetched)
             for blob in stretch:
                 yield blob.decode(data[blob.offset - start : blob.offset - start + blob.stored])
@@ -208,7 +236,7 @@ class Reader:
         """
         rest = iter(items)
         first_two = list(islice(rest, 2))
-        at_once = _AT_ONCE if len(first_two) > 1 and self.store.path(pack_key("0" * 64)) is None else 1
+        at_once = _AT_ONCE if len(first_two) > 1 and self.is_far else 1
         ahead: deque[tuple[_A, Future[_T]]] = deque()
         pool = Pool(at_once, "nbckpt-fetch") if at_once > 1 else InlineExecutor()
         try:
@@ -296,6 +324,29 @@ class Reader:
 
 def _too_short(pack: str, count: int) -> CorruptError:
     return CorruptError(f"pack {pack[:12]} has {count} blobs, not those that the manifest names")
+
+
+def _allocated(blobs: list[Blob]) -> _Unread:
+    return memoryview(bytearray(total(blobs))), blobs
+
+
+def _apart(parts: Iterable[tuple[int, list[Blob]]]) -> Iterator[list[Blob]]:
+    """Yield the blobs of numbered *parts* in lists. A list with a large part has parts of one number only.
+
+    So the reads of a large value do not depend on other values, and a cache has them for another restore.
+    """
+    joined: list[Blob] = []
+    numbers: set[int] = set()
+    has_large = False
+    for at, blobs in parts:
+        is_large = total(blobs) >= _READ_GAP
+        if (has_large or is_large) and numbers - {at}:
+            yield joined
+            joined, numbers, has_large = [], set(), False
+        joined += blobs
+        numbers.add(at)
+        has_large |= is_large
+    yield joined
 
 
 def _stretches(blobs: Iterable[Blob]) -> Iterator[list[Blob]]:

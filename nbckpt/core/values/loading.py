@@ -10,6 +10,7 @@ from typing import Any
 
 from nbckpt.core.definitions import live_namespace
 from nbckpt.core.manifest import Group, Manifest, Value
+from nbckpt.core.packs.content import Run
 from nbckpt.core.packs.pools import Pool
 from nbckpt.core.packs.reader import CHECKERS, Reader
 from nbckpt.core.packs.writer import Progress
@@ -19,9 +20,13 @@ from nbckpt.core.values.placement import MissingDeviceError
 from nbckpt.errors import CodecError, CorruptError
 
 _SMALL, _AT_ONCE = 4 << 10, 1000
+_BATCH_SIZE, _SPLITS = 64 << 20, 8
 
 Checks = list[Future[None]]
 """Running comparisons with digests. Each raises if the bytes are damaged."""
+
+Contents = list[memoryview] | None
+"""The checked bytes of a group's roots and record, or None if the group is to be loaded alone."""
 
 
 @dataclass(frozen=True)
@@ -69,10 +74,10 @@ def load_values(
     done = 0
     with Pool(CHECKERS, "nbckpt-check") as checkers, paused_gc(), live_namespace(namespace):
         largest_first = sorted(sizes, key=lambda at: -sizes[at])
-        for at, record in _with_records(largest_first, manifest.groups, reader):
+        for at, contents in with_contents(largest_first, manifest.groups, reader):
             try:
                 group, pool = manifest.groups[at], checkers if verify else None
-                slots[at], checks[at] = _load(group, reader, unpickle, pool, last[at], record)
+                slots[at], checks[at] = _load(group, reader, unpickle, pool, last[at], contents)
             except Exception as error:  # noqa: BLE001  unpickling runs any code; the other values are still loaded
                 errors[at] = error
             done += sizes[at]
@@ -91,35 +96,74 @@ def last_slots(values: Iterable[Value]) -> dict[int, int]:
     return {value.group: value.slot for value in sorted(values, key=lambda value: value.slot)}
 
 
-def load_group(group: Group, reader: Reader, last: int) -> list[Any]:
-    """Load the values of one group, in order. The group must have the slot *last*.
+def load_group(group: Group, reader: Reader, last: int, contents: Contents = None) -> list[Any]:
+    """Load the values of one group, in order, from *contents*. The group must have the slot *last*.
 
     Raises:
         CorruptError: The bytes differ from the bytes that were saved.
         Exception: Any exception that unpickling raises.
     """
     with Pool(CHECKERS, "nbckpt-check") as checkers:
-        slots, checks = _load(group, reader, load, checkers, last)
+        slots, checks = _load(group, reader, load, checkers, last, contents)
         for check in checks:
             check.result()
     return slots
 
 
-def _with_records(
+def with_contents(
     order: Sequence[int], groups: Sequence[Group], reader: Reader
-) -> Iterator[tuple[int, memoryview | None]]:
-    """Yield the groups, small groups last, with the checked bytes of their records. Reads many at once."""
-    large = [at for at in order if groups[at].roots or groups[at].record.size > _SMALL]
-    yield from ((at, None) for at in large)
-    apart = set(large)
-    small = [at for at in order if at not in apart]
-    for start in range(0, len(small), _AT_ONCE):
-        batch = small[start : start + _AT_ONCE]
-        records: Sequence[memoryview | None] = [None] * len(batch)
-        with suppress(Exception):  # each is then read alone and reports its own error
-            wanted = [reader.sized(groups[at].record) for at in batch]
-            records, _ = reader.load_later(wanted, None, checked=len(batch))
-        yield from zip(batch, records, strict=True)
+) -> Iterator[tuple[int, Contents]]:
+    """Yield each group of *order* with its contents.
+
+    If the store is far, many groups are read together, in the order of the save: several reads are under way
+    at once, and at most 64 MiB wait to be loaded. Otherwise only small groups are, and they come last.
+    """
+    if reader.is_far:
+        together = sorted(order)
+    else:
+        yield from ((at, None) for at in order if not _is_small(groups[at]))
+        together = [at for at in order if _is_small(groups[at])]
+    for batch in _batches(together, groups):
+        yield from _read(batch, groups, reader)
+
+
+def _is_small(group: Group) -> bool:
+    return not group.roots and group.record.size <= _SMALL
+
+
+def _batches(order: Sequence[int], groups: Sequence[Group]) -> Iterator[list[int]]:
+    """Yield the groups in batches of at most 64 MiB, or one larger group."""
+    batch: list[int] = []
+    size = 0
+    for at in order:
+        size += _size(groups[at])
+        if batch and (len(batch) == _AT_ONCE or size > _BATCH_SIZE):
+            yield batch
+            batch, size = [], _size(groups[at])
+        batch.append(at)
+    if batch:
+        yield batch
+
+
+def _read(batch: Sequence[int], groups: Sequence[Group], reader: Reader) -> Iterator[tuple[int, Contents]]:
+    """Read a batch of groups. If one cannot be read, read parts of the batch, down to one to load alone."""
+    if len(batch) == 1:
+        yield batch[0], None
+        return
+    contents: list[list[memoryview]] = []
+    with suppress(Exception):  # a group that is loaded alone reports its own error
+        contents = reader.load_together([_runs(groups[at], reader) for at in batch])
+    if contents:
+        yield from zip(batch, contents, strict=True)
+        return
+    step = -(-len(batch) // _SPLITS)
+    for start in range(0, len(batch), step):
+        yield from _read(batch[start : start + step], groups, reader)
+
+
+def _runs(group: Group, reader: Reader) -> list[Sequence[Run]]:
+    """Return the runs of the roots and the record of a group."""
+    return list(map(reader.sized, (*group.roots, group.record)))
 
 
 def _load(
@@ -128,14 +172,13 @@ def _load(
     unpickle: Callable[..., Any],
     checkers: Executor | None,
     last: int,
-    record: memoryview | None = None,
+    contents: Contents = None,
 ) -> tuple[list[Any], Checks]:
     """Load a group. *checkers* may still be checking its memory; without *checkers* it is not checked."""
-    roots: list[memoryview] = []
     checks: Checks = []
-    if record is None:
-        contents = list(map(reader.sized, (*group.roots, group.record)))
-        (*roots, record), checks = reader.load_later(contents, checkers, checked=1)
+    if contents is None:
+        contents, checks = reader.load_later(_runs(group, reader), checkers, checked=1)
+    *roots, record = contents
     buffers = [roots[at][offset : offset + size] for at, offset, size in group.buffers]
     slots = unpickle(record, buffers)
     if not isinstance(slots, list):
