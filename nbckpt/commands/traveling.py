@@ -61,7 +61,7 @@ def auto(
     switch: Literal["status", "on", "off"] = "status",
     *,
     budget: Annotated[str, Word("SHARE")] = "5%",
-    keep: Number = 200,
+    keep: Number | None = None,
     max_: Annotated[str, Word("SIZE")] = "",
 ) -> AutoStatus:
     """Make a point of all variables after each cell.
@@ -71,19 +71,28 @@ def auto(
     Args:
         switch: on, off, or status to show whether it is on.
         budget: The share of the cells' time that points may take. Above it there are fewer points.
-        keep: The number of points to keep.
-        max_: Keep points of this size together, such as 2GB, instead of a number.
+        keep: The number of points to keep; 200 if neither --keep nor --max is given.
+        max_: Keep points of this size together, such as 2GB. It takes the place of --keep.
     """
     here = _points(session, "auto")
     if switch == "on":
-        if keep < 1:
-            raise UsageError(f"--keep {keep} is not valid: give a number of points from 1")
-        limits = Limits(_share(budget), None if max_ else keep, _bytes(max_) if max_ else None)
-        here.turn_on(limits, session.where)
+        here.turn_on(_limits(budget, keep, max_), session.where)
     elif switch == "off":
         here.turn_off()
     points = [point for _, point in Points(session.tracker.history).all()]
     return AutoStatus(here.limits, len(points), sum(point.new_bytes for point in points), here.missed)
+
+
+def _limits(budget: str, keep: int | None, most: str) -> Limits:
+    if keep is not None and most:
+        raise UsageError(
+            f"--keep {keep} and --max {most} exclude each other: give one, the number of points or their size"
+        )
+    if keep is not None and keep < 1:
+        raise UsageError(f"--keep {keep} is not valid: give a number of points from 1")
+    if most:
+        return Limits(_share(budget), keep=None, most=_bytes(most))
+    return Limits(_share(budget), Limits.keep if keep is None else keep)
 
 
 def _share(text: str) -> float:
