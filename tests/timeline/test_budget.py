@@ -1,13 +1,20 @@
-"""Budget: cells whose points were left out, because points took too much of the cells' time."""
+"""Budget: cells whose points were left out, because points took too much of the cells' time.
+
+`%ckpt history` marks such cells.
+"""
 
 from __future__ import annotations
 
+import re
 from itertools import count
 from typing import Any
 
 import pytest
 
 from nbckpt.cells.analysis import touched
+from nbckpt.commands.table import Session
+from nbckpt.commands.traveling import history
+from nbckpt.mirror import AutoMirror
 from nbckpt.store import MemoryStore
 from nbckpt.timeline.auto import Auto
 from nbckpt.timeline.points import Points
@@ -23,7 +30,8 @@ class Kernel:
         self.names: dict[str, Any] = {"__name__": "__main__"}
         self.cells = count(1)
         seconds = count(0, 10)
-        timeline = Timeline(Tracker(MemoryStore()), self.names, frozenset)
+        self.tracker = Tracker(MemoryStore())
+        timeline = Timeline(self.tracker, self.names, frozenset)
         self.auto = Auto(timeline, clock=lambda: next(seconds))
         self.auto.turn_on(Limits(), {})
 
@@ -36,6 +44,13 @@ class Kernel:
         """Return the source and the number of other cells of each point but the first, newest first."""
         self.auto.settle()
         return [(point.source, point.missed) for _, point in Points(self.auto.timeline.history).all()][:-1]
+
+    def history(self) -> list[str]:
+        """Return the rows of `%ckpt history` as text, newest first."""
+        self.auto.ready()
+        mirror = AutoMirror(self.tracker.store, in_background=False)
+        shown = str(history(Session(self.tracker, mirror, self.names, points=self.auto)))
+        return [line for line in shown.splitlines() if line[:1] in {"●", "○"}]
 
 
 @pytest.fixture
@@ -75,6 +90,58 @@ def test_fewer_points_than_cells_are_said_once(kernel: Kernel) -> None:
     assert "so there are fewer" in kernel.auto.news()
     kernel.run("d = 4")
     assert kernel.auto.news() == ""
+
+
+def test_history_marks_the_cells_without_a_point(kernel: Kernel) -> None:
+    kernel.run("d = 4")
+    newest, first, start = kernel.history()
+    assert "[4] and 2 cells before" in newest
+    assert "[1]" in first
+    assert "before" not in first + start
+
+
+def test_history_shows_size_and_time_of_each_point(kernel: Kernel) -> None:
+    kernel.run("d = bytes(8_000_000)")
+    rows = kernel.history()
+    ends = [re.search(r"  ([\d.]+ k?M?B) +[\d.]+ kB  (just now|\d+ s ago)$", row) for row in rows]
+    assert len(ends) == 3
+    assert all(ends)
+    assert ends[0] is not None
+    assert ends[0][1] == "8 MB"
+
+
+class Timed:
+    """A kernel whose clock the test sets."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.names: dict[str, Any] = {"__name__": "__main__", "a": 0}
+        self.auto = Auto(Timeline(Tracker(MemoryStore()), self.names, frozenset), clock=lambda: self.now)
+        self.auto.turn_on(Limits(), {})
+
+    def run(self, now: float, cell_s: float, point_s: float = 0.0) -> bool:
+        """Run a cell whose point takes that time if there is room for one. Return whether it has a point."""
+        self.now = now
+        self.names["a"] += 1
+        self.auto.after_cell(cell_s, touched("a = 1", self.names), {}, looked_s=point_s)
+        return not self.auto.missed
+
+
+@pytest.mark.parametrize(("point_s", "has_room"), [(0.25, True), (0.3, False)])
+def test_points_take_a_twentieth_of_the_cells_time(point_s: float, has_room: bool) -> None:
+    kernel = Timed()
+    assert kernel.run(10, 10.0, point_s)
+    assert kernel.run(10, 0.0) == has_room  # a second point of this length makes 0.5 s, or 0.6 s, of 10 s
+
+
+def test_the_budget_counts_the_last_minute_only() -> None:
+    kernel = Timed()
+    assert kernel.run(0, 10.0)
+    assert kernel.run(30, 0.0, 0.2)
+    assert kernel.run(59, 0.0)
+    assert not kernel.run(61, 0.0)  # the long cell allows no more points
+    assert not kernel.run(89, 0.0)
+    assert kernel.run(91, 0.0)  # the long point prevents none any more
 
 
 class Slow(Timeline):
