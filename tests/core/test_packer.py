@@ -241,6 +241,21 @@ def test_what_is_written_later_is_what_was_added(size: int) -> None:
         assert not any(one.changed for one in stored)
 
 
+@pytest.mark.parametrize(
+    ("sizes", "copied"), [((64,), 64), ((65,), 0), ((40, 40), 40), ((40, 24), 64), ((40, 25, 24), 64)]
+)
+def test_copies_take_at_most_64_mib(
+    sizes: tuple[int, ...], copied: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copies: list[int] = []
+    monkeypatch.setattr(Later, "copy", lambda _, part: copies.append(len(part)) or part)
+    arrays = [np.zeros(size * MB, np.uint8) for size in sizes]
+    packer, _ = putting_off(MemoryStore(), KeptMemory(), *arrays)
+    with packer:
+        assert sum(copies) == copied * MB
+        assert packer.lends == (copied < sum(sizes))
+
+
 def test_two_packers_at_once_do_not_share_copies() -> None:
     store, kept = MemoryStore(), KeptMemory()
     arrays = [np.frombuffer(bytearray(noise(5 * MB, seed)), np.uint8) for seed in range(2)]

@@ -18,6 +18,7 @@ from nbckpt.errors import StoreError
 from nbckpt.store import MemoryStore
 from nbckpt.timeline import recorder
 from nbckpt.timeline.auto import Auto
+from nbckpt.timeline.pending import Pending
 from nbckpt.timeline.timeline import Timeline
 from nbckpt.tracker import Tracker
 
@@ -94,6 +95,45 @@ def test_a_cell_that_may_write_to_lent_memory_waits(kernel: Kernel, monkeypatch:
     kernel.store.gate.set()
     way.join(60)
     assert kernel.timeline.settle(0)
+
+
+@pytest.mark.parametrize(
+    ("touched", "seconds"),
+    [
+        (Touched(frozenset({"c"})), 0.02),
+        (Touched(frozenset({"a"})), None),
+        (Touched(frozenset(), "it may change everything"), None),
+    ],
+)
+def test_only_a_cell_that_may_change_lent_memory_waits_long(
+    kernel: Kernel, touched: Touched, seconds: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(later, "MOST_COPIED", 0)
+    kernel.run("a[0] = 1; b = 3")
+    waits: list[float | None] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(Pending, "wait", lambda _, seconds=None: bool(waits.append(seconds)))
+        kernel.timeline.make_way(touched)
+    assert waits == [seconds]
+
+
+def test_a_cell_does_not_wait_for_a_point_that_has_copies(
+    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel.run("a[0] = 1; b = 3")
+    with monkeypatch.context() as patch:
+        patch.setattr(Pending, "wait", lambda *_: pytest.fail("it waits"))
+        kernel.timeline.make_way(Touched(frozenset({"a"})))
+
+
+def test_one_point_copies_at_most_64_mib(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    copies: list[int] = []
+    monkeypatch.setattr(later.Later, "copy", lambda _, part: copies.append(len(part)) or part)
+    kernel.opened()
+    kernel.run("del a; c = np.zeros(40 << 20, np.uint8); d = np.zeros(40 << 20, np.uint8)")
+    assert sum(copies) == 40 << 20
+    assert kernel.timeline._pending is not None
+    assert kernel.timeline._pending.lends
 
 
 @pytest.mark.parametrize("lends", [False, True])
