@@ -430,6 +430,36 @@ def test_a_changed_input_file_runs_the_cell_again(cells: Notebook, ran: Any, tmp
         assert (ran.n, cells.names["x"]) == (runs, text)
 
 
+@pytest.mark.parametrize("written", ["--input data", "--input data/", "--input '{}'"])
+def test_a_changed_input_folder_runs_the_cell_again(
+    cells: Notebook, ran: Any, tmp_path: Path, written: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, more = tmp_path / "data/deep/a.txt", tmp_path / "data/b.txt"
+    file.parent.mkdir(parents=True)
+    body = "from pathlib import Path\nx = sorted(path.read_text() for path in Path('data').rglob('*.txt'))"
+
+    def run() -> tuple[int, list[str]]:
+        cells.run(once(body, written.format(tmp_path / "data")))
+        return ran.n, cells.names["x"]
+
+    file.write_text("a")
+    assert [run(), run()] == [(1, ["a"])] * 2
+    file.write_text("b")
+    assert [run(), run()] == [(2, ["b"])] * 2
+    more.write_text("c")
+    assert [run(), run()] == [(3, ["b", "c"])] * 2
+    file.rename(file.with_name("renamed.txt"))
+    assert [run(), run()] == [(4, ["b", "c"])] * 2
+    more.unlink()
+    assert run() == (5, ["b"])
+    assert "also opened" not in capsys.readouterr().out
+
+
+def test_an_input_that_is_not_there_is_named(cells: Notebook, ran: Any, tmp_path: Path) -> None:
+    assert "there is no file or folder 'data'" in cells.error(once("x = 1", "--input data"))
+    assert ran.n == 0
+
+
 def test_a_file_noted_with_data_counts_as_an_input(
     cells: Notebook, ran: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -372,6 +372,14 @@ def test_a_branch_hangs_at_the_checkpoint_that_it_goes_on_from(watched: Notebook
     assert any("first@1" in row for row in rows)
 
 
+def test_a_save_after_a_checkout_hangs_at_the_checkpoint(watched: Notebook) -> None:
+    watched.run("a = 1")
+    first = watched.run("%ckpt save first").saved.manifest
+    watched.run("a = 2")
+    watched.run("%ckpt checkout first")
+    assert watched.run("%ckpt save second").saved.manifest.parent == first.id
+
+
 def test_history_shows_the_points_of_this_notebook(
     watched: Notebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 from nbckpt.cells.analysis import touched
 from nbckpt.core import trash
 from nbckpt.core.gc import collect
+from nbckpt.core.manifest import Manifest
 from nbckpt.errors import NotFoundError, StoreError, UsageError
 from nbckpt.store import LocalStore, MemoryStore
 from nbckpt.timeline.step import Step
@@ -33,6 +34,9 @@ class Kernel:
         exec(source, self.names)
         both = before | touched(source, self.names)
         return self.timeline.record({}, None if both.everything else both.names)
+
+    def save(self, name: str) -> Manifest:
+        return self.tracker.save(self.names, name, hidden={"np"}).manifest
 
     def undo(self, steps: int = 1) -> Any:
         return self.timeline.undo(steps, {})
@@ -144,12 +148,22 @@ def test_a_change_after_undo_is_a_branch(kernel: Kernel) -> None:
 
 def test_a_save_after_a_checkout_is_a_child_of_it(kernel: Kernel) -> None:
     kernel.run("a = 1")
+    kept = kernel.save("kept")
+    kernel.run("a = 2")
+    kernel.timeline.checkout("kept", {})
+    assert kernel.save("branch").parent == kept.id
+    kernel.run("a = 3")
+    kernel.timeline.checkout(kept.parent, {})  # a point
+    assert kernel.save("other").parent == kept.parent
+
+
+def test_a_save_after_undo_is_a_child_of_that_point(kernel: Kernel) -> None:
+    kernel.run("a = 1")
     first = kernel.timeline.here
     kernel.run("a = 2")
     kernel.undo()
-    saved = kernel.tracker.save(kernel.names, "kept", hidden={"np"})
     assert first is not None
-    assert saved.manifest.parent == first.manifest.id
+    assert kernel.save("kept").parent == first.manifest.id
 
 
 def test_checkout_of_a_saved_name_keeps_the_present(kernel: Kernel) -> None:
