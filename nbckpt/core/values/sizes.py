@@ -24,7 +24,7 @@ def rough_size(value: Any) -> int:
 
 
 def is_below(size: int, value: Any) -> bool:
-    """Tell whether a value and all that it holds are smaller than a size, as far as a short look tells.
+    """Tell whether a value and all that a short look finds in it are smaller than a size.
 
     The look goes through containers and the attributes of instances. What has many parts is not small.
     """
