@@ -33,6 +33,8 @@ _CELLS = {
     "array of pages": "{x} = np.arange({n} + 140_000.0)",  # large enough for Linux's record of written pages
     "write at its end": "{x}[-1 - {n}] = {n}",
     "frame over an array": "{x} = pd.DataFrame({y}, copy=False)",
+    "frame and its array": "{y} = np.zeros(({n} + 2_000, 2))\n"
+    "{x} = pd.DataFrame({y}, columns=['p', 'q'], copy=False)",
     "column of an array": "{x} = np.full(({n} + 9_000, 2), 5.0)[:, 0]",
     "number": "{x} = {n}",
     "text": "{x} = 'text' * {n}",
@@ -51,15 +53,22 @@ _CELLS = {
     "swap": "{x}, {y} = {y}, {x}",
     "function that writes": "def {x}():\n    global {y}\n    {y} = [{n}]",
     "function that changes": "def {x}():\n    {y}.append({n})",
+    "function with defaults": "{y} = [{n}]\ndef {x}(part={y}, *, more=[{n}]):\n    part.append({n})",
+    "default": "{x}.__defaults__ = ({y},)",
     "closure": "def make(part):\n    return lambda: part\n{x} = make({y})\ndel make",
     "call": "{x}()",
     "class": "class {x}:\n    size = {n}\n    def grow(self):\n        self.parts.append({n})",
+    "class that shares": "{y} = [{n}]\nclass {x}:\n    size = {y}\n    parts = []",
+    "part of a class": "{x}.parts.append({n})",
     "instance": "{y} = {x}()\n{y}.parts = []",
     "method": "{x}.grow()",
     "attribute": "{x}.size = {y}",
     "frame": "{x} = pd.DataFrame({{'p': [{n}, 2.0], 'q': ['r', 's']}})",
     "column": "{x}['new'] = {n}",
     "cell of a frame": "{x}.loc[0, 'p'] = {n}",
+    "dtype of a column": "{x}['p'] = {x}['p'].astype('float32')",
+    "name of a column": "{x}.columns = [{n}, *{x}.columns[1:]]",
+    "objects of a frame": "{x}['new'] = [{y}] * len({x})",
     "set": "{x} = {{{n}, 9}}",
     "add": "{x}.add({n})",
     "failing": "{x} = [{n}]\n{x}[99]",
@@ -68,7 +77,8 @@ _CELLS = {
     "by globals": "globals()['{x}'] = {n}",
     "random": "{x} = float(np.random.rand())",
 }
-_ANY_CELL = st.sampled_from([*sorted(_CELLS), *["generator"] * 8])
+_OFTEN = ["generator"] * 8 + ["frame and its array", "function with defaults", "class that shares"] * 2
+_ANY_CELL = st.sampled_from([*sorted(_CELLS), *_OFTEN])
 """No point can hold a generator. It comes often, so that many ways meet one."""
 
 
