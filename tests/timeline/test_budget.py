@@ -103,7 +103,7 @@ def test_history_marks_the_cells_without_a_point(kernel: Kernel) -> None:
 def test_history_shows_size_and_time_of_each_point(kernel: Kernel) -> None:
     kernel.run("d = bytes(8_000_000)")
     rows = kernel.history()
-    ends = [re.search(r"  ([\d.]+) (k?M?B) +[\d.]+ k?B  (just now|\d+ \w+ ago)$", row) for row in rows]
+    ends = [re.search(r"  ([\d.]+) (\w+) +[\d.]+ \w+  (just now|\d+ \w+ ago)$", row) for row in rows]
     assert len(ends) == 3
     assert all(ends)
     newest = ends[0]
