@@ -452,6 +452,7 @@ def test_a_deed_acts_on_what_is_selected_at_its_click(page: Page, address: str) 
     panel.locator(".nb-rows .nb-check").first.click()
     panel.get_by_label("Find trials").fill("t5")
     expect(panel.locator(".nb-actions")).to_contain_text("1 selected")
+    expect(panel.locator(".nb-rows [aria-selected=false] .nb-check").first).to_be_visible()
     page.evaluate("""{
         document.querySelector(".nb-rows [aria-selected=false] .nb-check").click();
         document.querySelector("[data-action=pause]").click();
