@@ -50,9 +50,10 @@ def test_small_values_are_small(value: object) -> None:
         pd.DataFrame({"a": np.zeros(SIZE)}),
         [np.zeros(SIZE // 4, dtype="u1") for _ in range(4)],
         list(range(20_000)),
+        [[1] * 200 for _ in range(200)],
         b"a" * SIZE,
     ],
-    ids=range(10),
+    ids=range(11),
 )
 def test_a_value_that_holds_large_ones_is_large(value: object) -> None:
     assert not is_below(SIZE, value)

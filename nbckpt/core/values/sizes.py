@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain, islice
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -29,27 +31,29 @@ def is_below(size: int, value: Any) -> bool:
     The look goes through containers and the attributes of instances. What has many parts is not small.
     """
     todo, seen = [value], dict[int, Any]()
-    while todo:
+    for _ in range(_MOST_PARTS):
+        if not todo:
+            return True
         part = todo.pop()
         if id(part) in seen:
             continue
         seen[id(part)] = part  # it stays alive, or the next part could get its identity
         size -= len(part) if isinstance(part, _TEXTS) else rough_size(part)
-        parts = _parts_of(part)
-        if size <= 0 or len(seen) + len(parts) > _MOST_PARTS:
+        if size <= 0:
             return False
-        todo += parts
-    return True
+        todo += _parts_of(part)
+    return False
 
 
 def _parts_of(value: Any) -> tuple[Any, ...]:
-    if isinstance(value, _WITHOUT_PARTS):
-        return ()
+    parts: Iterable[Any] = ()
     try:
         if isinstance(value, dict):
-            return (*value, *value.values())
-        if isinstance(value, _CONTAINERS):
-            return tuple(value)
-        return tuple(vars(value).values())
+            parts = chain(value, value.values())
+        elif isinstance(value, _CONTAINERS):
+            parts = value
+        elif not isinstance(value, _WITHOUT_PARTS):
+            parts = vars(value).values()
+        return tuple(islice(parts, _MOST_PARTS))  # no more: a copy of a long list takes its memory again
     except Exception:  # noqa: BLE001  a value's own code may raise anything, and most values have no attributes
         return ()
