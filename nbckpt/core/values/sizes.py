@@ -54,6 +54,6 @@ def _parts_of(value: Any) -> tuple[Any, ...]:
             parts = value
         elif not isinstance(value, _WITHOUT_PARTS):
             parts = vars(value).values()
-        return tuple(islice(parts, _MOST_PARTS))  # no more: a copy of a long list takes its memory again
+        return tuple(islice(parts, _MOST_PARTS))  # a copy of a whole long list takes its memory again
     except Exception:  # noqa: BLE001  a value's own code may raise anything, and most values have no attributes
         return ()
