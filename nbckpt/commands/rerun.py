@@ -77,7 +77,7 @@ def main(folder: Path, words: Sequence[str]) -> int:
     try:
         rows = rerun(folder, trust="--trust" in words)
     except NbckptError as error:
-        sys.stderr.write(visible(str(error)) + "\n")
+        sys.stderr.write(f"{error}\n")
         return 2
     for row in rows:
         sign = "=" if row.same else "differs from"

@@ -17,7 +17,7 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class, no_var_exp
 from IPython.display import display
 
 from nbckpt.commands import TABLE, HelpRequest, Session, parse
-from nbckpt.errors import Interrupted, NbckptError, UsageError, visible
+from nbckpt.errors import NbckptError, UsageError, visible
 from nbckpt.notebook import completer
 from nbckpt.notebook.cells import CellCache, run_again
 from nbckpt.notebook.fate import fate
@@ -324,6 +324,4 @@ def _one_line_errors() -> Iterator[None]:
     try:
         yield
     except NbckptError as error:
-        raise ShellUsageError(visible(str(error))) from None
-    except Interrupted as interrupt:
-        raise Interrupted(visible(str(interrupt))) from None
+        raise ShellUsageError(str(error)) from None

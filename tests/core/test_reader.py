@@ -181,7 +181,7 @@ def test_a_stream_goes_on_in_a_pack_that_moved(store: Store, way: str) -> None:
     tracker.save({"keep": keep}, "one", variables=["keep"])
     runs = tracker.manifest("one").groups[0].roots[0].runs
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("nbckpt.core.packs.reader._READ_STEP", 256 * KB)
+        patch.setattr("nbckpt.core.packs.stretches._READ_STEP", 256 * KB)
         patch.setattr("nbckpt.core.packs.reader._AT_ONCE", 1)
         chunks = iter(reader(way, store).chunks(runs))
         read = bytes(next(chunks))
@@ -281,7 +281,7 @@ def far(together: int, pieces: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Fa
         stored = packer.add(data)
         packer.finish()
     store.gate = threading.Barrier(together)
-    monkeypatch.setattr("nbckpt.core.packs.reader._READ_STEP", 1 << 18)
+    monkeypatch.setattr("nbckpt.core.packs.stretches._READ_STEP", 1 << 18)
     return store, data, packer.runs(stored)
 
 

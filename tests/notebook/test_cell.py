@@ -456,7 +456,7 @@ def test_a_changed_input_folder_runs_the_cell_again(
 
 
 def test_an_input_that_is_not_there_is_named(cells: Notebook, ran: Any, tmp_path: Path) -> None:
-    assert "there is no file or folder 'data'" in cells.error(once("x = 1", "--input data"))
+    assert "no file or folder 'data'" in cells.error(once("x = 1", "--input data"))
     assert ran.n == 0
 
 

@@ -17,16 +17,15 @@ from nbckpt.core.packs.mapper import Mapper, check
 from nbckpt.core.packs.mapping import MAPS
 from nbckpt.core.packs.pools import InlineExecutor, Pool
 from nbckpt.core.packs.relocation import find_index
+from nbckpt.core.packs.stretches import apart, stretches
 from nbckpt.errors import CorruptError, NbckptError, NotFoundError, RefusedError, StoreError, UsageError
 from nbckpt.store import Buffer, Store
 
 CHECKERS = 2
 """The number of threads that check mapped bytes."""
 
-_READ_STEP = 8 << 20
 _AT_ONCE = 8
 _MOST_INDEXES = 1024
-_READ_GAP = 64 << 10  # reading this many unused bytes is faster than a second request
 
 _Unread = tuple[memoryview, list[Blob]]
 """Blobs, and the memory allocated for them."""
@@ -213,7 +212,7 @@ class Reader:
         """Read blobs into the memory allocated for them."""
         parts = [(at, memory, blobs) for at, several in enumerate(unread) for memory, blobs in several]
         parts.sort(key=lambda part: [(blob.pack, blob.offset) for blob in part[2][:1]])
-        chunks = self._decoded(_apart((at, blobs) for at, _, blobs in parts))
+        chunks = self._decoded(apart((at, blobs) for at, _, blobs in parts))
         for _, memory, blobs in parts:
             at = 0
             for _ in blobs:
@@ -223,8 +222,8 @@ class Reader:
 
     def _decoded(self, lists: Iterable[Iterable[Blob]]) -> Iterator[Buffer]:
         """Yield the decoded blobs of *lists*. No read has blobs of two lists."""
-        stretches = chain.from_iterable(map(_stretches, lists))
-        for stretch, fetched in self._side_by_side(self._fetch, stretches):
+        reads = chain.from_iterable(map(stretches, lists))
+        for stretch, fetched in self._side_by_side(self._fetch, reads):
             start, data = stretch[0].offset, memoryview(fetched)
             for blob in stretch:
                 yield blob.decode(data[blob.offset - start : blob.offset - start + blob.stored])
@@ -328,41 +327,3 @@ def _too_short(pack: str, count: int) -> CorruptError:
 
 def _allocated(blobs: list[Blob]) -> _Unread:
     return memoryview(bytearray(total(blobs))), blobs
-
-
-def _apart(parts: Iterable[tuple[int, list[Blob]]]) -> Iterator[list[Blob]]:
-    """Yield the blobs of numbered *parts* in lists. A list with a large part has parts of one number only.
-
-    So the reads of a large value do not depend on other values, and a cache has them for another restore.
-    """
-    joined: list[Blob] = []
-    numbers: set[int] = set()
-    has_large = False
-    for at, blobs in parts:
-        is_large = total(blobs) >= _READ_GAP
-        if (has_large or is_large) and numbers - {at}:
-            yield joined
-            joined, numbers, has_large = [], set(), False
-        joined += blobs
-        numbers.add(at)
-        has_large |= is_large
-    yield joined
-
-
-def _stretches(blobs: Iterable[Blob]) -> Iterator[list[Blob]]:
-    """Yield *blobs* in lists for one read each: close together in one pack, and limited in size.
-
-    A blob may occur twice in a list. No blob in a list lies before the first one.
-    """
-    stretch: list[Blob] = []
-    end = 0
-    for blob in blobs:
-        first = stretch[0] if stretch else blob
-        near = blob.pack == first.pack and first.offset <= blob.offset <= end + _READ_GAP
-        if stretch and not (near and end - first.offset < _READ_STEP):
-            yield stretch
-            stretch, end = [], 0
-        stretch.append(blob)
-        end = max(end, blob.offset + blob.stored)
-    if stretch:
-        yield stretch
