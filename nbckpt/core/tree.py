@@ -7,15 +7,17 @@ URL: the files as they are. Any values are in a small store in the folder `.nbck
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 
 from nbckpt.core.algorithms import PREFERRED, of_checksum
 from nbckpt.core.manifest import Manifest, Signature
 from nbckpt.core.manifest_json import MOST, decode, encode
-from nbckpt.core.packs.content import Content, Stored
+from nbckpt.core.packs.content import Content, Run, Stored
 from nbckpt.core.packs.format import pack_key
 from nbckpt.core.packs.reader import Reader
 from nbckpt.core.packs.writer import Packer
@@ -61,6 +63,20 @@ class Tree:
         """Return a file's bytes."""
         return b"".join(self.files[path]())
 
+    def contents(self) -> Iterator[tuple[str, Iterable[Buffer]]]:
+        """Yield each file with its bytes. From packs that are far, several files are fetched at once."""
+        reads = {path: read for path, read in self.files.items() if isinstance(read, _Packed)}
+        self.reader.look_up(dict.fromkeys(run[0] for read in reads.values() for run in read.content.runs))
+        packed = {path: read.runs() for path, read in reads.items()}
+        together = self.reader.chunks(*packed.values())
+        for path, read in self.files.items():
+            if path not in packed:
+                yield path, read()
+                continue
+            chunks = islice(together, sum(count for _, _, count in packed[path]))
+            yield path, chunks
+            deque(chunks, maxlen=0)  # what the caller left would begin the next file
+
     def digest(self) -> str:
         """Return a digest of the content; see `Checkpoint.digest`."""
         manifest = self.manifest
@@ -77,14 +93,26 @@ class Tree:
         return uploaded if is_preferred else PREFERRED.checksum([self.read(path)])
 
 
+@dataclass(frozen=True)
+class _Packed:
+    """A file in packs; see `Chunks`."""
+
+    reader: Reader
+    content: Content
+
+    def __call__(self) -> Iterable[Buffer]:
+        return self.reader.chunks(self.runs())
+
+    def runs(self) -> Sequence[Run]:
+        return self.reader.sized(self.content)
+
+
 def packed_tree(manifest: Manifest, store: Store, *, mapping: bool = True) -> Tree:
     """Return the tree of a manifest with its packs in *store*."""
     reader = Reader(store, manifest.inline, mapping=mapping)
-
-    def chunks(content: Content) -> Chunks:
-        return lambda: reader.chunks(reader.sized(content))
-
-    files = {check_path(path): chunks(content) for path, content in manifest.files.items()}
+    files: dict[str, Chunks] = {
+        check_path(path): _Packed(reader, content) for path, content in manifest.files.items()
+    }
     return Tree(manifest, reader, files, frozenset(map(check_path, manifest.folders)))
 
 
@@ -170,8 +198,8 @@ def pack(tree: Tree, packer: Packer) -> Callable[[], Manifest]:
             contents[content] = packer.add(tree.reader.load(tree.reader.sized(content)), lent=False)
         packer.drain()
     files = {}
-    for path, chunks in tree.files.items():
-        files[path] = packer.add(_joined(chunks()), lent=False)
+    for path, chunks in tree.contents():
+        files[path] = packer.add(_joined(chunks), lent=False)
         packer.drain()
 
     def moved(stored: Stored) -> Content:
@@ -236,8 +264,8 @@ def write_remote(tree: Tree, store: Store, sign: Sign | None, *, overwrite: bool
     inside.put(_UNFINISHED, b"")
     inside.delete(_MANIFEST)
     sums = {}
-    for path, chunks in tree.files.items():
-        data = _joined(chunks())
+    for path, chunks in tree.contents():
+        data = _joined(chunks)
         sums[path] = PREFERRED.checksum([data])
         store.put(path, data)
     packs, manifest = _pack_inside(replace(tree, files={}), inside, sign, sums=sums)
@@ -309,11 +337,11 @@ def _joined(chunks: Iterable[Buffer]) -> Buffer:
 def _fill(tree: Tree, stage: Path, sign: Sign | None) -> None:
     for path in sorted(tree.folders):
         stage.joinpath(*check_path(path).split("/")).mkdir(parents=True, exist_ok=True)
-    for path, chunks in tree.files.items():
+    for path, chunks in tree.contents():
         file = stage.joinpath(*check_path(path).split("/"))
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("wb") as opened:
-            opened.writelines(chunks())
+            opened.writelines(chunks)
     manifest = tree.manifest
     if manifest.values or manifest.attributes or manifest.cls:
         inside = LocalStore(stage / INSIDE)

@@ -1,7 +1,8 @@
-"""Restores from a store without local files: many values are fetched at once, and each fails alone."""
+"""Stores without local files: many values or files are fetched at once, and a damaged value fails alone."""
 
 from __future__ import annotations
 
+import itertools
 import random
 import threading
 from collections.abc import Callable
@@ -12,7 +13,11 @@ import numpy as np
 import pytest
 
 from nbckpt.core.checkpoint import Checkpoint
-from nbckpt.store import CachedStore, LocalStore, MemoryStore
+from nbckpt.core.gc import collect
+from nbckpt.errors import CorruptError
+from nbckpt.store import CachedStore, LocalStore, MemoryStore, Store
+from nbckpt.testing import FaultyStore
+from nbckpt.testing.faults import Call
 from nbckpt.tracker import Tracker
 
 KB, MB = 1 << 10, 1 << 20
@@ -121,6 +126,91 @@ def test_neighbouring_short_values_are_fetched_together() -> None:
     store = saved(lists(100, 800))
     restore(store)
     assert len(store.read) == 1
+
+
+def files(count: int, size: int) -> dict[str, bytes]:
+    draw = random.Random(0)
+    return {f"part/{at:03}.bin": draw.randbytes(size) for at in range(count)} | {"empty.txt": b""}
+
+
+def with_files(contents: dict[str, bytes]) -> Far:
+    """Return a store that has a checkpoint of these files under the name `x`."""
+    far = Far()
+    Checkpoint.from_dict({"n": 1, Checkpoint.FILES: contents}).to_store(far, "x")
+    far.read.clear()
+    far.most = 0
+    return far
+
+
+def to_directory(store: Store, folder: Path) -> dict[str, bytes]:
+    made = Path(Checkpoint.from_store(store, "x").to_directory(folder / "made"))
+    paths = {path.relative_to(made).as_posix(): path for path in made.rglob("*") if path.is_file()}
+    return {name: path.read_bytes() for name, path in paths.items() if not name.startswith(".nbckpt/")}
+
+
+def to_store(store: Store, _: Path) -> dict[str, bytes]:
+    other = MemoryStore()
+    Checkpoint.from_store(store, "x").to_store(other, "x")
+    return dict(Checkpoint.from_store(other, "x").to_dict()[Checkpoint.FILES])
+
+
+def to_uri(store: Store, folder: Path) -> dict[str, bytes]:
+    uri = Checkpoint.from_store(store, "x").to_uri(f"file://{folder}/made")
+    return dict(Checkpoint.from_uri(uri).to_dict()[Checkpoint.FILES])
+
+
+FORMS = pytest.mark.parametrize("form", [to_directory, to_store, to_uri])
+Form = Callable[[Store, Path], dict[str, bytes]]
+
+
+@FORMS
+def test_eight_files_are_fetched_at_once(form: Form, tmp_path: Path) -> None:
+    contents = files(40, MB)
+    store = with_files(contents)
+    store.gate = threading.Barrier(8)
+    assert form(store, tmp_path) == contents
+    assert store.large == 40
+    assert store.most == 8
+
+
+@FORMS
+def test_neighbouring_short_files_are_fetched_together(form: Form, tmp_path: Path) -> None:
+    contents = files(200, 2000)
+    store = with_files(contents)
+    assert form(store, tmp_path) == contents
+    assert len(store.read) <= 2
+
+
+@FORMS
+@pytest.mark.parametrize("at", range(1, 8))
+def test_files_whose_packs_move_meanwhile_are_whole(form: Form, at: int, tmp_path: Path) -> None:
+    contents, store = files(6, 300 * KB), MemoryStore()
+    lost = {f"lost{number}.bin": random.Random(number).randbytes(900 * KB) for number in range(3)}
+    Checkpoint.from_dict({Checkpoint.FILES: contents | lost}).to_store(store, "both")
+    Checkpoint.from_dict({Checkpoint.FILES: contents}).to_store(store, "x")
+    Tracker(store).remove(["both"])
+    reads, moved = itertools.count(1), list[object]()
+
+    def collects(call: Call) -> bool:
+        if call.op == "get" and call.key.endswith(".pack") and next(reads) == at:
+            moved.append(collect(Tracker(store).history, wait=lambda _: None).rewritten)
+        return False
+
+    assert form(FaultyStore(store, when=collects), tmp_path) == contents
+    assert moved[0]
+
+
+@FORMS
+def test_a_damaged_file_makes_nothing_of_a_checkpoint(form: Form, tmp_path: Path) -> None:
+    contents = files(12, 300 * KB)
+    store = with_files(contents)
+    for key in [key for key in store.keys("packs/") if contents["part/007.bin"][:99] in store.get(key)]:
+        broken = bytearray(store.get(key))
+        broken[broken.index(contents["part/007.bin"]) + 5] ^= 1
+        store.put(key, bytes(broken))
+    with pytest.raises(CorruptError):
+        form(store, tmp_path)
+    assert not (tmp_path / "made" / "part" / "007.bin").exists()
 
 
 @pytest.mark.parametrize("verify", [True, False], ids=["verified", "lazy"])

@@ -47,9 +47,12 @@ _QUIET = frozenset({"ipykernel", "IPython", "zmq", "tqdm", "tornado"})
 """Packages whose threads run in every kernel and do not write to the user's arrays."""
 
 _SAVING = ("hash", "write", "check", "verify", "fetch", "collect", "files", "point", "deed")
-_OTHERS = ("sync", "mirror", "watch", "output", "live", "panel", "git", "provenance", "machine", "requests")
+_OTHERS = ("sync-", "mirror", "watch", "output", "live", "panel", "git", "provenance", "machine", "requests")
 _OURS = tuple(f"nbckpt-{work}" for work in (*_SAVING, *_OTHERS))
-"""The name prefixes of nbckpt's threads that run no code of the user. A trial's threads do run such code."""
+"""The name prefixes of nbckpt's threads that run no code of the user.
+
+The threads of a trial and of a syncer do run such code.
+"""
 
 
 def others_run() -> bool:

@@ -17,7 +17,7 @@ from nbckpt.core.packs.mapper import Mapper, check
 from nbckpt.core.packs.mapping import MAPS
 from nbckpt.core.packs.pools import InlineExecutor, Pool
 from nbckpt.core.packs.relocation import find_index
-from nbckpt.core.packs.stretches import apart, stretches
+from nbckpt.core.packs.stretches import after, apart, stretches
 from nbckpt.errors import CorruptError, NbckptError, NotFoundError, RefusedError, StoreError, UsageError
 from nbckpt.store import Buffer, Store
 
@@ -134,17 +134,19 @@ class Reader:
         """Return the bytes of *runs* blob by blob, checked, without a copy of them together."""
         return self._settled(lambda: [*self._decoded([self.blobs(runs)])])
 
-    def chunks(self, runs: Sequence[Run]) -> Iterator[Buffer]:
-        """Yield the checked bytes of *runs* blob by blob. Neighbouring blobs are fetched together."""
-        self.blobs(runs)  # raises before the first chunk is asked for
-        return self._chunks(runs)
+    def chunks(self, *wanted: Sequence[Run]) -> Iterator[Buffer]:
+        """Yield the checked bytes of each of *wanted* blob by blob. Neighbours are fetched together."""
+        for runs in wanted:
+            self.blobs(runs)  # raises before the first chunk is asked for
+        return self._chunks(wanted)
 
-    def _chunks(self, runs: Sequence[Run]) -> Iterator[Buffer]:
+    def _chunks(self, wanted: Sequence[Sequence[Run]]) -> Iterator[Buffer]:
         gone: set[str] = set()
         done = 0
         while True:
             try:
-                for chunk in self._decoded([self.blobs(runs)[done:]]):
+                lists = list(map(self.blobs, wanted))
+                for chunk in self._decoded(apart(enumerate(after(done, lists)))):
                     yield chunk
                     done += 1
                 return

@@ -10,6 +10,13 @@ _READ_STEP = 8 << 20
 _READ_GAP = 64 << 10  # reading this many unused bytes is faster than a second request
 
 
+def after(count: int, lists: Iterable[list[Blob]]) -> Iterator[list[Blob]]:
+    """Yield *lists* without their first *count* blobs."""
+    for blobs in lists:
+        yield blobs[count:]
+        count = max(0, count - len(blobs))
+
+
 def apart(parts: Iterable[tuple[int, list[Blob]]]) -> Iterator[list[Blob]]:
     """Yield the blobs of numbered *parts* in lists. A list with a large part has parts of one number only.
 
