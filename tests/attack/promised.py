@@ -34,6 +34,10 @@ class Promised:
             results of t0.
         dropped: Experiments that are not there any more.
         notes: The note of each trial.
+        labels: The trials that have the tag blue and not the tag good.
+        stepped: The step of a checkpoint that was asked for, by experiment.
+        pages: The number of pages that were written to one file.
+        folders: The folders in which a checkpoint is made again.
         reported: The least number of results of each tracked trial.
         synced: The location of the sync, or off; "" if it is not known.
         is_spoiled: Whether a pack may be damaged of which the other place has a copy.
@@ -52,6 +56,10 @@ class Promised:
     trials: dict[str, tuple[str, int]] = field(default_factory=dict)
     dropped: set[str] = field(default_factory=set)
     notes: dict[str, str] = field(default_factory=dict)
+    labels: set[str] = field(default_factory=set)
+    stepped: dict[str, int] = field(default_factory=dict)
+    pages: int = 0
+    folders: set[str] = field(default_factory=set)
     reported: dict[str, int] = field(default_factory=dict)
     synced: str = ""
     is_spoiled: bool = False
@@ -131,6 +139,8 @@ class Promised:
         self.trials.pop(name, None)
         self.dropped.discard(name)
         self.notes.pop(f"{name}/t0", None)
+        self.labels.discard(f"{name}/t0")
+        self.stepped.pop(name, None)
 
     def _dropped(self, name: str) -> None:
         self.dropped.add(name)
@@ -140,6 +150,21 @@ class Promised:
 
     def _noted(self, trial: str, text: str) -> None:
         self.notes[trial] = text
+
+    def _labelling(self, trial: str) -> None:
+        self.labels.discard(trial)
+
+    def _labelled(self, trial: str) -> None:
+        self.labels.add(trial)
+
+    def _stepped(self, name: str, step: str) -> None:
+        self.stepped[name] = int(step)
+
+    def _paged(self) -> None:
+        self.pages += 1
+
+    def _reproduced(self, folder: str) -> None:
+        self.folders.add(folder)
 
     def _reported(self, trial: str, number: str) -> None:
         self.reported[trial] = int(number)
@@ -160,6 +185,7 @@ class Promised:
         self._check_names(Tracker(store))
         self._check_experiments(Catalog(folder / "store" / "experiments"))
         self._check_states(folder / "states")
+        self._check_files(folder)
         if self.synced:
             noted = note.read(folder / "store" / note.FILE)
             assert (noted.url if noted else "off") == self.synced
@@ -184,6 +210,12 @@ class Promised:
             assert not trials or trials[0].iteration >= least
             assert {trial.status for trial in trials} <= ({status} if status else {*Status})
         assert {trial: library.trial(trial)[1].annotation.note for trial in self.notes} == self.notes
+        for trial in self.labels:
+            assert library.trial(trial)[1].annotation.tags == ("blue",)
+        for name, step in self.stepped.items():
+            checkpoint = library.open(name).trial("t0").checkpoint
+            assert checkpoint is not None
+            assert checkpoint.to_dict()["step"] >= step
 
     def _check_states(self, folder: Path) -> None:
         if self.states < 0:
@@ -192,6 +224,15 @@ class Promised:
             state = State.of("count", {"saved": -1})
             assert load_state(state)
             assert state.value["saved"] >= self.states
+
+    def _check_files(self, folder: Path) -> None:
+        page = folder / "page.html"
+        assert page.exists() or not self.pages
+        if page.exists():
+            assert page.read_text("utf-8").rstrip().endswith("</html>")
+        made = {path.name for path in folder.glob("again*")}
+        assert self.folders <= made
+        assert all((folder / name / "run.py").read_text("utf-8").strip() for name in made)
 
 
 WORDS = frozenset(name[1:] for name in vars(Promised) if re.fullmatch("_[a-z]+", name))

@@ -17,6 +17,9 @@ from attack import share
 from attack.dying import FIRST
 from attack.limits import run_child
 from attack.promised import WORDS, Promised, check_store
+from attack.promises import READING
+from attack.working import COVERED
+from nbckpt.commands import TABLE
 from nbckpt.core.gc import collect
 from nbckpt.mirror import Mirror
 from nbckpt.store import LocalStore
@@ -39,6 +42,11 @@ def killed(folder: Path, seed: int, after_s: float) -> Iterator[str]:
         assert process.poll() is None, process.stdout.read()
         process.kill()
         yield from process.stdout
+
+
+def test_every_writing_command_is_in_a_kill_loop() -> None:
+    of_points = {"auto", "checkout", "redo"}  # the kernels of dying.py
+    assert COVERED.keys() | of_points == TABLE.keys() - READING.keys()
 
 
 @pytest.mark.slow

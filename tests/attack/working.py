@@ -8,6 +8,7 @@ so that a reader can check it alone.
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import sys
@@ -59,6 +60,12 @@ def train_until_asked(config: dict[str, Any]) -> None:
     while True:
         step += 1
         nbckpt.report(step=step, checkpoint={"step": step})
+        threading.Event().wait(0.01)
+
+
+def train_and_save_when_asked(config: dict[str, Any]) -> None:
+    for step in itertools.count(1):
+        nbckpt.report(step=step, checkpoint={"step": step} if nbckpt.should_checkpoint() else None)
         threading.Event().wait(0.01)
 
 
@@ -236,6 +243,43 @@ class Worker:
         self.ask("note", trial, f"n{self.next}")
         self.say("noted", trial, f"n{self.next}")
 
+    def label(self) -> None:
+        trial = f"{self.some_experiment(lambda one: bool(one.trials)).name}/t0"
+        self.say("labelling", trial)
+        for word, tag in ("tag", "good"), ("tag", "blue"), ("untag", "good"):
+            self.ask(word, trial, tag)
+        self.say("labelled", trial)
+
+    def ask_for_checkpoint(self) -> None:
+        self.next += 1
+        name = f"c{self.next}"
+        experiment = nbckpt.run(train_and_save_when_asked, name=name, executor="thread")
+        self.ask("checkpoint", name)
+        trial = experiment.trial("t0")
+        while not trial.checkpoints.records():
+            threading.Event().wait(0.01)
+        self.say("stepped", name, trial.checkpoints.records()[0].iteration)
+        self.ask("stop", name)
+        assert experiment.wait(60)
+        self.say("ended", name, trial.iteration)
+
+    def write_page(self) -> None:
+        name = self.some_experiment(lambda one: bool(one.trials)).name
+        self.ask("export", name, str(self.folder / "page.html"), "--overwrite")
+        self.say("paged")
+
+    def reproduce(self) -> None:
+        self.next += 1
+        folder = f"again{self.next}"
+        os.environ["NBCKPT_PROVENANCE"] = "1"
+        try:
+            made = self.tracker.save({"number": self.next, **values(self.next)}, "again", variables=["*"])
+            self.say_saved(made)
+            self.ask("reproduce", made.manifest.id, "-o", str(self.folder / folder))
+        finally:
+            os.environ["NBCKPT_PROVENANCE"] = "0"
+        self.say("reproduced", folder)
+
     def track(self) -> None:
         with nbckpt.track("loop", x=self.next) as trial:
             for step in range(1, STEPS + 1):
@@ -259,6 +303,34 @@ class Worker:
         self.say("states", self.state.value["saved"])
 
 
+COVERED: dict[str, Callable[[Worker], object]] = {
+    "save": Worker.save,
+    "restore": Worker.restore,
+    "rm": Worker.remove,
+    "undo": Worker.bring_back_experiment,
+    "tag": Worker.label,
+    "untag": Worker.label,
+    "note": Worker.annotate,
+    "gc": Worker.collect,
+    "export": Worker.write_page,
+    "import": Worker.export,
+    "trust": Worker.trust,
+    "verify": Worker.repair,
+    "push": Worker.push,
+    "pull": Worker.pull,
+    "sync": Worker.sync,
+    "run": Worker.run,
+    "pause": Worker.pause,
+    "stop": Worker.resume,
+    "resume": Worker.resume,
+    "checkpoint": Worker.ask_for_checkpoint,
+    "reproduce": Worker.reproduce,
+    "track": Worker.track,
+    "cell": Worker.cell,
+}
+"""The writing commands, each with an act that does what it does. The process of dying.py does the others."""
+
+
 def main(folder: Path, seed: int, *, once: bool) -> None:
     os.environ["NBCKPT_STORE"] = str(folder / "store")
     os.environ["NBCKPT_CHECKPOINT_PATH"] = str(folder / "states")
@@ -267,7 +339,8 @@ def main(folder: Path, seed: int, *, once: bool) -> None:
     seldom: list[Callable[[], object]] = [
         work.tag, work.collect, work.export, work.push, work.pull, work.run, work.trust, work.repair,
         work.stop_sync, work.sync, work.pause, work.resume, work.bring_back_experiment,
-        work.remove_experiment, work.annotate, work.track, work.cell,
+        work.remove_experiment, work.annotate, work.label, work.ask_for_checkpoint, work.write_page,
+        work.reproduce, work.track, work.cell,
     ]  # fmt: skip
     acts = [work.save, work.remove, work.restore, work.save_states]
     if once:
