@@ -276,6 +276,20 @@ def explained(action: str, path: str | os.PathLike[str], advice: str = "") -> It
         raise StoreError(f"cannot {action} {os.fspath(path)!r}: {error.strerror or error}{end}") from error
 
 
+def exists(path: Path) -> bool:
+    """Tell whether there is a file, a folder or a link.
+
+    Raises:
+        StoreError: The disk failed, so nobody can tell.
+    """
+    with explained("read", path):
+        try:
+            path.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+    return True
+
+
 def only_files(path: str, flags: int) -> int:
     """Open a regular file for `open`. Anything else, such as a pipe, raises OSError and never blocks."""
     fd = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from nbckpt.core.trust import Signer
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
+from nbckpt.store.files import exists
 from nbckpt.store.locks import Timeout
 from nbckpt.store.scan import link_outside, size_of
 from nbckpt.suggestion import suggestion
@@ -213,7 +213,7 @@ class Catalog:
         folder = f"{experiment.name}/{trial.id}/{record.name}"
         if link := link_outside(self.folder, folder):
             raise UsageError(f"{ref!r} is not removed: {link} leads outside. Remove the link instead")
-        return [path for path in (folder, f"{folder}{SUFFIX}") if os.path.lexists(self.folder / path)]
+        return [path for path in (folder, f"{folder}{SUFFIX}") if exists(self.folder / path)]
 
     @contextmanager
     def at_rest(self, name: str) -> Iterator[None]:

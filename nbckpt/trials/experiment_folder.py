@@ -63,7 +63,7 @@ def find_or_make(folder: Path, spec: Spec, resume: Resume) -> None:
     name = folder.name
     if link_outside(folder.parent, name):
         raise UsageError(f"{name!r} in {folder.parent} is a link that leads outside: remove it")
-    there = (folder / spec_file.FILE).is_file()
+    there = spec_file.is_there(folder)
     if not there:
         there = bool(is_there(spec.sync, name)) if resume == "never" else fetch(spec.sync, name, folder)
     if resume == "must" and not there:

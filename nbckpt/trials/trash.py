@@ -22,7 +22,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 from nbckpt.errors import NotFoundError, StoreError, UsageError
-from nbckpt.store.files import discard
+from nbckpt.store.files import discard, exists, explained
 from nbckpt.store.fsync import sync_folder
 from nbckpt.store.scan import can_be_named, link_outside, size_of
 
@@ -68,7 +68,7 @@ class Removal:
                     f"{label_of(path)!r} cannot be brought back: {link} in {self.folder} is a link that "
                     "leads outside. Remove the link first"
                 )
-            if os.path.lexists(self.folder / path) and os.path.lexists(self._in_trash(path)):
+            if exists(self.folder / path) and exists(self._in_trash(path)):
                 raise UsageError(f"{label_of(path)!r} exists again. Remove the new one first, or keep it")
         back: list[str] = []
         for path in reversed(self.paths):
@@ -87,12 +87,12 @@ class Removal:
                 raise _failed("bring back", path, error) from error
 
     def _is_back(self, path: str) -> bool:
-        return os.path.lexists(self.folder / path) and not os.path.lexists(self._in_trash(path))
+        return exists(self.folder / path) and not exists(self._in_trash(path))
 
     def _why_not(self, path: str) -> str:
         """Return why a path could not be brought back."""
         above = Path(path).parent.as_posix()
-        why = f"there is no {above!r}" if os.path.lexists(self._in_trash(path)) else "`gc` has deleted it"
+        why = f"there is no {above!r}" if exists(self._in_trash(path)) else "`gc` has deleted it"
         return f"{label_of(path)!r} cannot be brought back: {why}"
 
     def delete(self) -> int:
@@ -147,7 +147,11 @@ def take_away(folder: Path, paths: Sequence[str]) -> Removal:
 
 
 def removals(folder: Path) -> list[Removal]:
-    """Return the removals in a folder of experiments that can be undone, the last removal last."""
+    """Return the removals in a folder of experiments that can be undone, the last removal last.
+
+    Raises:
+        StoreError: The disk failed.
+    """
     by_stamp: dict[str, list[str]] = {}
     for stamp, path in _entries(folder, _REMOVED):
         by_stamp.setdefault(stamp, []).append(path)
@@ -179,10 +183,9 @@ def label_of(path: str) -> str:
 
 def _entries(folder: Path, state: str) -> list[tuple[str, str]]:
     """Return the stamps and paths in the trash. A name that nbckpt does not give is left out."""
-    try:
+    names: list[str] = []
+    with explained("read", folder), suppress(FileNotFoundError, NotADirectoryError):
         names = os.listdir(folder)  # noqa: PTH208
-    except OSError:
-        return []
     entries = []
     for match in filter(None, map(_NAME.fullmatch, names)):
         path = "/".join(unquote(part, errors="surrogateescape") for part in match[3].split("~"))

@@ -281,6 +281,10 @@ def test_the_codec_raises_for_a_dict_that_changes() -> None:
 
 def test_every_other_thread_of_nbckpt_is_harmless() -> None:
     texts = [file.read_text("utf-8") for file in Path(nbckpt.__file__).parent.rglob("*.py")]
-    names = {name for text in texts for name in re.findall(r'(?:name(?:: str)? ?=f? ?|Pool.*?)"(nbckpt-[a-z]+-?)', text)}
+    names = {
+        name
+        for text in texts
+        for name in re.findall(r'(?:name(?:: str)? ?=f? ?|Pool.*?)"(nbckpt-[a-z]+-?)', text)
+    }
     unknown = {name for name in names if not name.startswith(pools._OURS)}
     assert unknown == {"nbckpt-function", "nbckpt-syncer", "nbckpt-trial"}

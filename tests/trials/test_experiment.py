@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import cloudpickle
 import numpy as np
@@ -19,6 +20,7 @@ import pytest
 from trials.conftest import forget
 
 import nbckpt
+from nbckpt.errors import StoreError
 from nbckpt.store import scan
 from nbckpt.trials import Catalog, Experiment, Status, Trainable, Trial
 from nbckpt.trials.arguments import dict_of
@@ -375,6 +377,26 @@ def beside_the_first_launch(monkeypatch: pytest.MonkeyPatch, call: Callable[[], 
 
     monkeypatch.setattr(WorkerPool, "work", slow)
     return thread
+
+
+def test_a_resume_that_could_not_begin_can_be_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = Gate()
+    experiment = nbckpt.run(gate.train, name="e")
+    until(experiment, lambda: experiment.trials[0].status == Status.RUNNING)
+    experiment.pause()
+    gate.go.release()
+    assert experiment.wait(SECONDS)
+    gate.close()
+    with monkeypatch.context() as patch:
+        fails = Mock(side_effect=[None, OSError(5, "no disk")])  # when the trial waits in the line
+        patch.setattr("nbckpt.trials.engine.claim.make_folder", fails)
+        with pytest.raises(StoreError, match="cannot lock"):
+            experiment.resume()
+    experiment.resume()
+    experiment.stop()
+    gate.go.release()
+    assert experiment.wait(SECONDS)
+    assert statuses(experiment) == ["TERMINATED"]
 
 
 @pytest.mark.parametrize("others_run", [False, True])

@@ -13,9 +13,10 @@ import pytest
 
 import nbckpt
 from nbckpt.cli import main
-from nbckpt.errors import NotFoundError
+from nbckpt.errors import NotFoundError, StoreError
 from nbckpt.trials import trash
 from nbckpt.trials.catalog import Catalog
+from nbckpt.trials.engine.experiment import Experiment
 from nbckpt.trials.model import spec_file
 
 
@@ -87,6 +88,55 @@ def test_removing_an_experiment_and_its_checkpoint_is_undoable(library: Catalog)
     before = contents(library.folder)
     library.remove("e/t0@1", "e").bring_back()
     assert contents(library.folder) == before
+
+
+def failing_at(monkeypatch: pytest.MonkeyPatch, call: str, end: str) -> None:
+    """Let a call of the system fail for paths with this end."""
+    real = getattr(os, call)
+
+    def fails(path: Any = ".", *args: Any, **options: Any) -> Any:
+        if str(path).endswith(end):
+            raise OSError(errno.EIO, "Input/output error")
+        return real(path, *args, **options)
+
+    monkeypatch.setattr(os, call, fails)
+
+
+def test_rm_moves_all_of_a_checkpoint_or_nothing(library: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = sorted(library.folder.rglob("*"))
+    with monkeypatch.context() as patch:
+        for call in ("stat", "lstat"):
+            failing_at(patch, call, "checkpoint_000001.json")
+        with pytest.raises(StoreError, match=r"cannot read .*checkpoint_000001.json': Input/output error"):
+            library.remove("e/t0@1")
+    assert sorted(library.folder.rglob("*")) == whole
+
+
+def test_a_folder_that_cannot_be_read_is_one_clear_error(
+    library: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing_at(monkeypatch, "listdir", "/e")
+    with pytest.raises(StoreError, match=r"cannot read .*/e': Input/output error"):
+        library.open("e")
+    assert library.open("f").trials[0].iteration == 3
+
+
+def test_an_experiment_whose_file_cannot_be_seen_is_not_empty(
+    library: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiment = Experiment(library.folder / "e", library.open("e").spec)
+    failing_at(monkeypatch, "stat", "e/experiment.json")
+    with pytest.raises(StoreError, match=r"cannot read .*experiment.json': Input/output error"):
+        experiment.refresh()
+
+
+def test_an_undo_that_cannot_read_the_folder_says_so(
+    library: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library.remove("e")
+    failing_at(monkeypatch, "listdir", "/experiments")
+    with pytest.raises(StoreError, match=r"cannot read .*/experiments': Input/output error"):
+        trash.removals(library.folder)
 
 
 def test_gc_deletes_removed_experiments_and_counts_them(

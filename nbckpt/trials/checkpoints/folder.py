@@ -153,7 +153,7 @@ class CheckpointFolder:
         records: list[Record] = []
         damages: list[str] = []
         names: set[str] = set()
-        with suppress(FileNotFoundError, NotADirectoryError):
+        with explained("read", self.folder), suppress(FileNotFoundError, NotADirectoryError):
             names = {entry.name for entry in self.folder.iterdir()}
         for name in sorted(names):
             try:

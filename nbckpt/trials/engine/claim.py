@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nbckpt.errors import StoreError, UsageError
-from nbckpt.store.files import make_folder
+from nbckpt.store.files import exists, make_folder
 from nbckpt.store.locks import Timeout, file_lock
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Claim:
 
     def is_elsewhere(self) -> bool:
         """Return whether another process holds the lock. Call it only while this process does not."""
-        if not Path(self._lock.lock_file).exists():
+        if not exists(Path(self._lock.lock_file)):
             return False
         try:
             with self._changed, self._lock.acquire(timeout=0):

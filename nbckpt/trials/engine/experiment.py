@@ -371,7 +371,7 @@ def open_runner(folder: Path, spec: Spec) -> tuple[Experiment, Runner]:
     """Return this process's experiment in *folder*, or a new one that is to do *spec*, with its runner."""
     with _opening:  # two threads that open the same folder get the same experiment
         known: Experiment = _live.get(folder) or Experiment(folder, spec)
-        is_there = known.running or (folder / spec_file.FILE).exists()
+        is_there = known.running or spec_file.is_there(folder)
         experiment = _live[folder] = known if is_there or not known.trials else Experiment(folder, spec)
     return experiment, experiment._runner
 

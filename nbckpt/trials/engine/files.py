@@ -43,9 +43,10 @@ class ExperimentFiles:
 
         Raises:
             CorruptError: The experiment's file is damaged.
+            StoreError: The disk failed.
         """
         stamp = journal.stamp(self.folder / spec_file.FILE)
-        if stamp is None:
+        if stamp is None and not spec_file.is_there(self.folder):
             return
         if stamp != self._spec_at and not mine:
             spec = spec_file.read(self.folder).spec

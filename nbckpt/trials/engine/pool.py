@@ -6,8 +6,8 @@ import contextvars
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Protocol
 
@@ -96,7 +96,7 @@ class WorkerPool:
         with self.changed:
             return self.changed.wait_for(lambda: not self.workers, timeout)
 
-    def work(self, trials: Iterable[Trial], most: int, starting: ExitStack) -> None:
+    def work(self, trials: Sequence[Trial], most: int, starting: ExitStack) -> None:
         """Put *trials* in the line. Start as many worker threads as there is work for, at most *most*.
 
         If threads cannot start, the trials run in this thread, and the call returns at their end.
@@ -109,17 +109,15 @@ class WorkerPool:
         assert self.run_settings is not None
         concurrent, scheduler = self.run_settings.executor.concurrent, self.run_settings.scheduler
         with starting:
-            with self.changed:
-                self._line_up(trials, scheduler)
-            starting.enter_context(uninterrupted())  # a worker that is counted and does not work never ends
-            with self.changed:
-                wanted = min(
-                    most, len(self.line) + len(self.running) + self._client.to_suggest + len(scheduler.held)
-                )
-                missing = max(wanted, 1) - self.workers if concurrent else 1 - self.workers
-                if not self.workers:
-                    self._client.on_begin()
-                self.workers += max(missing, 0)
+            with self._lined_up(trials, scheduler):
+                starting.enter_context(uninterrupted())  # a counted worker that does not work never ends
+                with self.changed:
+                    waiting = len(self.line) + self._client.to_suggest + len(scheduler.held)
+                    wanted = min(most, len(self.running) + waiting)
+                    missing = max(wanted, 1) - self.workers if concurrent else 1 - self.workers
+                    if not self.workers:
+                        self._client.on_begin()
+                    self.workers += max(missing, 0)
             if not concurrent:
                 if missing > 0:  # else another thread works, and takes them from the line
                     self._run_trials(starting.close)
@@ -134,13 +132,23 @@ class WorkerPool:
                     self._go_on_inline(missing - at - 1, starting.close)
                     return
 
-    def _line_up(self, trials: Iterable[Trial], scheduler: SafeScheduler) -> None:
-        for trial in trials:
-            if trial.status != Status.PENDING or trial.attempts:
-                with TrialRecorder(trial) as recorder:
-                    scheduler.resume(trial, recorder)
-                    recorder.queue()
-            self.line.append(trial)
+    @contextmanager
+    def _lined_up(self, trials: Sequence[Trial], scheduler: SafeScheduler) -> Iterator[None]:
+        """Put *trials* in the line, and take them out again if the block fails: nobody would run them."""
+        try:
+            with self.changed:
+                for trial in trials:
+                    if trial.status != Status.PENDING or trial.attempts:
+                        with TrialRecorder(trial) as recorder:
+                            scheduler.resume(trial, recorder)
+                            recorder.queue()
+                    self.line.append(trial)
+            yield
+        except BaseException:
+            with self.changed:
+                for trial in set(trials).intersection(self.line):
+                    self.line.remove(trial)
+            raise
 
     def open(self, trial: Trial) -> OpenAttempt:
         """Start a trial whose code runs outside. `close` ends it.

@@ -8,6 +8,7 @@ from collections.abc import Container, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from nbckpt.store.files import explained
 from nbckpt.trials.model import journal, params, summary_file
 from nbckpt.trials.model.trial import Trial, state_of
 
@@ -17,7 +18,8 @@ _NAME = re.compile("t[0-9]{1,18}")
 def trial_names(folder: Path) -> list[str]:
     """Return the names of the trials in an experiment's folder, in the order in which they were made."""
     names: list[str] = []
-    with suppress(FileNotFoundError):  # the experiment was removed just now
+    # The experiment may have been removed just now.
+    with explained("read", folder), suppress(FileNotFoundError):
         names = [name for name in os.listdir(folder) if _NAME.fullmatch(name)]  # noqa: PTH208
     return sorted(names, key=lambda name: int(name[1:]))
 

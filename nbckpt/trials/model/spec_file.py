@@ -18,7 +18,7 @@ from nbckpt.core.trust import Signer
 from nbckpt.core.values.by_value import dump
 from nbckpt.core.values.classes import Classes
 from nbckpt.errors import CodecError, CorruptError, NotFoundError, StoreError, UntrustedError
-from nbckpt.store.files import explained, only_files, write_file
+from nbckpt.store.files import exists, explained, only_files, write_file
 from nbckpt.store.scan import OUTSIDE, link_outside
 from nbckpt.trials.model.metrics import plain
 from nbckpt.trials.model.objectives import Objective
@@ -214,13 +214,23 @@ class Kept:
             ) from error
 
 
+def is_there(folder: Path) -> bool:
+    """Tell whether a folder holds an experiment.
+
+    Raises:
+        StoreError: The disk failed.
+    """
+    return exists(folder / FILE)
+
+
 def check_there(folder: Path) -> None:
     """Refuse to continue an experiment that somebody removed.
 
     Raises:
         NotFoundError: The experiment was removed.
+        StoreError: The disk failed.
     """
-    if not (folder / FILE).exists():
+    if not is_there(folder):
         raise NotFoundError(
             f"the experiment {folder.name!r} was removed. Bring it back with %ckpt undo, or run it anew"
         )
