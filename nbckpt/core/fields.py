@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,6 +16,7 @@ from nbckpt.core.values.loading import Contents, last_slots, load_group, with_co
 from nbckpt.core.values.placement import MissingDeviceError, restoring_to
 from nbckpt.core.values.preview import text_of
 from nbckpt.core.values.variables import capture
+from nbckpt.core.warning import warn
 from nbckpt.errors import CodecError, NbckptError
 from nbckpt.store import MemoryStore
 
@@ -39,7 +39,7 @@ def encode_fields(
     captured = capture(items, namespace, packer, previews=len(items) <= _MOST_PREVIEWS, left=namespace)
     for warning in captured.warnings:
         name, rest = re.match(r"(\d+)(.*)", warning, re.DOTALL).groups()  # type: ignore[union-attr]  # of items
-        warnings.warn(f"[{keys[int(name)]!r}]{rest}", stacklevel=2)
+        warn(f"[{keys[int(name)]!r}]{rest}")
     if captured.skipped:
         first = captured.skipped[0]
         path = f"[{keys[int(first.name)]!r}]{first.path.removeprefix(first.name)}"

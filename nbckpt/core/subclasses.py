@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import importlib
 import sys
-import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from inspect import signature
 from typing import Any, TypeVar
 
+from nbckpt.core.warning import warn
 from nbckpt.errors import UsageError, visible
 
 Kind = TypeVar("Kind")
@@ -42,10 +42,7 @@ def recorded_class(name: str, base: type[Kind], *, load: bool) -> type[Kind]:
     if isinstance(named, type) and issubclass(named, base):
         return named
     if load:
-        warnings.warn(
-            f"the checkpoint's class {visible(name)} cannot be imported, so it is read as a {base.__name__}",
-            stacklevel=4,
-        )
+        warn(f"the checkpoint's class {visible(name)} cannot be imported, so it is read as a {base.__name__}")
     return base
 
 
@@ -72,7 +69,7 @@ def initialised(cls: type[Kind], attributes: Mapping[str, Any], given: Mapping[s
             parameters.bind(made, **arguments)
             break
     else:
-        warnings.warn(f"{cls.__name__}.__init__ was not run, because it needs other arguments", stacklevel=4)
+        warn(f"{cls.__name__}.__init__ was not run, because it needs other arguments")
         return made
     cls.__init__(made, **arguments)
     vars(made).update(attributes)

@@ -11,7 +11,7 @@ from pathlib import Path
 from nbckpt.errors import NotFoundError, UsageError
 from nbckpt.mirror.merge import left
 from nbckpt.store import PrefixStore, Store, local_folder, open_store
-from nbckpt.store.files import explained, make_folder
+from nbckpt.store.files import exists, explained, make_folder
 from nbckpt.store.locks import Timeout
 from nbckpt.store.scan import can_be_named, link_outside
 from nbckpt.sync.download import download
@@ -116,7 +116,7 @@ def take(folder: Path, there: Store, options: TransferOptions) -> Moved:
         make_folder(folder.parent)
     # A missing experiment is locked too: otherwise a run of this name could begin meanwhile.
     with at_rest(folder, timeout=0):
-        if not folder.exists():
+        if not exists(folder):
             return download(there, folder, options=options)
         patterns, reasons = left(folder, there, options.work(there.url))
         moved = download(there, folder, exclude=patterns, options=options)

@@ -177,7 +177,7 @@ class Mirror:
         if link := self._link_of(name):
             return Moved(left_out={link: OUTSIDE})
         folder, there = self._experiments / name, PrefixStore(self.target, prefix)
-        if (folder / spec_file.FILE).is_file():
+        if spec_file.is_there(folder):
             document = options.work(self.target.url).one(partial(there.get, spec_file.FILE))
             if why := another(folder, document, self.target.url):
                 return Moved(left_out={name: why})

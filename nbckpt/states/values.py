@@ -105,7 +105,7 @@ class ValueState(StateOf[Any]):
             CodecError: The value, or the result of its `state_dict()`, cannot be pickled.
         """
         value, self._is_used = self.value, True
-        write(state_of(value), fileobj)
+        write(state_of(value), fileobj, f"state {name_of(self)!r}: value")
 
     def load(self, fileobj: IO[bytes]) -> None:
         """See `State.load`.
@@ -131,8 +131,10 @@ def _weak(value: Any) -> Callable[[], Any]:
     return lambda: None
 
 
-def write(value: Any, file: IO[bytes]) -> None:
+def write(value: Any, file: IO[bytes], name: str = "value") -> None:
     """Write a value to a file. The memory of its arrays is written unchanged.
+
+    A warning in the log says what comes back as less than it was, with the path in the value of this *name*.
 
     Raises:
         CodecError: The value cannot be pickled.
@@ -144,7 +146,7 @@ def write(value: Any, file: IO[bytes]) -> None:
     except Exception as error:
         raise CodecError(f"cannot save a {type(value).__name__}: {type(error).__name__}: {error}") from error
     for part, lost in pickled.notes:
-        _log.warning("%s: %s", path_to("value", value, part), lost)
+        _log.warning("%s: %s", path_to(name, value, part), lost)
     roots, buffers = spans.merged(pickled.buffers)
     parts = [memoryview(pickled.record), *(span.view for span in roots)]
     file.write(_MAGIC)

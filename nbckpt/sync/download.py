@@ -88,10 +88,12 @@ class _Download:
         """Fetch the missing files, then replace and remove files of the folder."""
         items = {path: item for path, item in self._index.items.items() if not self._excluded(path)}
         self._check_paths(items)
-        seen = scan(self._folder, self._excluded, {}) if self._folder.is_dir() else {}
+        with explained("read", self._folder):
+            is_there = self._folder.is_dir()
+        seen = scan(self._folder, self._excluded, {}) if is_there else {}
         needed = [path for path in items if path not in seen or not self._is_current(path, seen[path])]
         gone = sorted(seen.keys() - items.keys()) if delete_missing else []
-        if needed or gone or not self._folder.is_dir():
+        if needed or gone or not is_there:
             self._meter.plan(len(needed), sum(items[path].size for path in needed))
             with StagedUpdate(self._folder) as stage:
                 self._work.all(

@@ -17,6 +17,7 @@ from nbckpt.core.algorithms import PREFERRED
 from nbckpt.errors import CorruptError, NotFoundError, StoreError
 from nbckpt.store import Data, Pieces, Store
 from nbckpt.store.base import pieces_of
+from nbckpt.store.files import explained
 from nbckpt.sync.exclude import excluding, parents
 from nbckpt.sync.files import FileStat, contents, digest_of, scan
 from nbckpt.sync.index import KEY, Index, Item, key_aside, now_ns
@@ -54,8 +55,9 @@ def upload(
     """
     options = options or TransferOptions()
     local = Path(folder)
-    if not local.is_dir():
-        raise NotFoundError(f"there is no folder {str(folder)!r} to send to {store.url}")
+    with explained("read", local):
+        if not local.is_dir():
+            raise NotFoundError(f"there is no folder {str(folder)!r} to send to {store.url}")
     excluded = excluding(exclude)
     with suppress(NotFoundError):  # another writer has just deleted what this one had put aside
         return _Upload(local, store, excluded, options).run(delete_missing=delete_missing)

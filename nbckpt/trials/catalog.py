@@ -228,7 +228,7 @@ class Catalog:
                 held.enter_context(at_rest(self.folder / name, _LOCK_S))
             except Timeout:
                 raise UsageError(f"{name} is running. Stop it first: %ckpt stop {name}") from None
-            except OSError:
+            except StoreError:
                 pass  # a read-only folder: nobody runs the experiment, and removing it fails with the cause
             yield
 

@@ -15,13 +15,17 @@ import nbckpt
 from attack import share
 from attack.syscalls import ERRORS, Faults
 from nbckpt.errors import NbckptError
+from nbckpt.mirror import Mirror
+from nbckpt.store import LocalStore
+from nbckpt.sync.transfer import TransferOptions
+from nbckpt.tracker import Tracker
 from nbckpt.trials import Catalog, Status
 from nbckpt.trials.engine.claim import Claim
 from nbckpt.trials.model import annotation
 from nbckpt.trials.model.trial import Trial
 from nbckpt.trials.trash import empty, removals
 
-STEP = share.of(3, 23)
+STEP, STEP_OF_TRANSFERS = share.of(3, 23), share.of(10, 53)
 KINDS = share.of({name: [error] for name, error in ERRORS.items()}, {"in turn": [*ERRORS.values()]})
 """The errors of one test, which the calls fail with in turn. Each test begins at another call."""
 MOST_CALLS = 3000
@@ -67,7 +71,13 @@ def resume(catalog: Catalog) -> None:
         experiment.resume(errored=True)
 
 
-RUNS: dict[str, tuple[str, Act]] = {"run": ("new", run), "resume": ("half", resume)}
+def track(catalog: Catalog) -> None:
+    with nbckpt.track("loop", folder=catalog.folder) as trial:
+        for step in range(trial.iteration + 1, STEPS + 1):
+            trial.report(step=step, checkpoint={"step": step})
+
+
+RUNS: dict[str, tuple[str, Act]] = {"run": ("new", run), "resume": ("half", resume), "track": ("loop", track)}
 """What makes results, each with the name of its experiment."""
 
 CHANGES: dict[str, Act] = {
@@ -98,10 +108,10 @@ def row(trial: Trial) -> object:
     return trial.id, str(trial.status), steps, checkpoints, notes, trial.damage
 
 
-def failing(folder: Path, act: Act, kind: str) -> Iterator[Path]:
-    """Yield a copy of *folder* for each system call of an act, after that call failed in the copy."""
+def failing(folder: Path, act: Act, kind: str, step: int = STEP) -> Iterator[Path]:
+    """Yield a copy of *folder* for every *step*-th system call of an act, after that call failed there."""
     errors = KINDS[kind]
-    for at in range(1 + list(KINDS).index(kind), MOST_CALLS, STEP):
+    for at in range(1 + list(KINDS).index(kind), MOST_CALLS, step):
         copy = shutil.copytree(folder, folder.with_name(f"{at}"))
         fault = Faults(at, errors[at % len(errors)])
         with suppress(NbckptError), fault:
@@ -131,9 +141,10 @@ def test_a_system_call_that_fails_in_a_run_loses_nothing(act: str, kind: str, wh
         assert left == before
         assert not Claim(folder / name, threading.Condition()).is_elsewhere()
         does(Catalog(folder))
-        trials = Catalog(folder).open(name).trials
-        assert {trial.status for trial in trials} == {Status.TERMINATED}
-        assert {trial.iteration for trial in trials} == {STEPS}
+        *_, last = trials = Catalog(folder).open(name).trials  # a loop makes a new trial each time
+        assert {trial.status for trial in trials if act != "track"} <= {Status.TERMINATED}
+        assert {trial.iteration for trial in trials if act != "track"} <= {STEPS}
+        assert (last.status, last.iteration) == (Status.TERMINATED, STEPS)
 
 
 @pytest.mark.slow
@@ -150,3 +161,69 @@ def test_a_system_call_that_fails_in_a_change_loses_nothing(act: str, kind: str,
         if left == before:
             CHANGES[act](Catalog(folder))
             assert view(folder) == after
+
+
+def mirror_of(folder: Path, name: str) -> Mirror:
+    return Mirror(LocalStore(folder / name), folder / name / "experiments", str(folder / "remote"))
+
+
+def all_of(folder: Path, name: str) -> object:
+    """Return what a user sees of a store and its experiments."""
+    tracker = Tracker(folder / name)
+    assert tracker.verify().damages == []
+    return sorted(map(str, tracker.history.refs())), view(folder / name / "experiments")
+
+
+def pulled(folder: Path) -> object:
+    """Return what a new machine sees of the other place."""
+    mirror_of(folder, "fresh").pull(AT_ONCE)
+    seen = all_of(folder, "fresh")
+    shutil.rmtree(folder / "fresh")
+    return seen
+
+
+AT_ONCE = TransferOptions(backoff_s=0)
+TRANSFERS: dict[str, tuple[Callable[[Path], object], Callable[[Path], object]]] = {
+    "push": (lambda folder: mirror_of(folder, "store").push(AT_ONCE), pulled),
+    "first pull": (
+        lambda folder: mirror_of(folder, "third").pull(AT_ONCE),
+        lambda folder: all_of(folder, "third"),
+    ),
+    "later pull": (
+        lambda folder: mirror_of(folder, "other").pull(AT_ONCE),
+        lambda folder: all_of(folder, "other"),
+    ),
+}
+"""What copies a store, each with what one then sees at its target."""
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Path:
+    """Give a store, one that pulled it once, and the other place. Each has what the others lack."""
+    folder = tmp_path / "whole"
+    fill(folder / "store" / "experiments")
+    Tracker(folder / "store").save({"a": [*range(9000)]}, "one", variables=["*"])
+    mirror_of(folder, "store").push(AT_ONCE)
+    mirror_of(folder, "other").pull(AT_ONCE)
+    machine = shutil.copytree(folder / "store", tmp_path / "machine")
+    nbckpt.run(train, name="there", executor="inline", folder=machine / "experiments")
+    Tracker(machine).save({"a": [*range(8000)]}, "there", variables=["*"])
+    Mirror(LocalStore(machine), machine / "experiments", str(folder / "remote")).push(AT_ONCE)
+    nbckpt.run(train, name="here", executor="inline", folder=folder / "store" / "experiments")
+    Tracker(folder / "store").save({"a": [*range(9001)]}, "one", variables=["*"])
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("act", TRANSFERS)
+def test_a_system_call_that_fails_in_a_transfer_loses_nothing(act: str, kind: str, places: Path) -> None:
+    does, look = TRANSFERS[act]
+    here = all_of(places, "store")
+    done = shutil.copytree(places, places.with_name("done"))
+    does(done)
+    after = look(done)
+    for folder in failing(places, lambda catalog: does(catalog.folder), kind, STEP_OF_TRANSFERS):
+        assert all_of(folder, "store") == here
+        does(folder)
+        assert look(folder) == after

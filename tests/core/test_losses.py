@@ -11,12 +11,14 @@ from typing import Any
 
 import pytest
 
+import nbckpt
 from core.rows import fresh
 from nbckpt import Checkpoint
 from nbckpt.core.spans import NO_OVERLAPS
 from nbckpt.core.values import codec
 from nbckpt.core.values.codec import paused_gc
 from nbckpt.core.values.pickler import Pickler
+from nbckpt.states import use_folder
 from nbckpt.store import MemoryStore
 from nbckpt.tracker import Tracker
 from nbckpt.tracker.results import Saved
@@ -136,12 +138,37 @@ def test_a_pickler_is_freed_without_the_garbage_collector() -> None:
         assert gone() is None
 
 
-def test_a_dict_checkpoint_warns_with_its_path() -> None:
+def raised() -> ValueError:
+    """Return an error whose traceback is not saved."""
     try:
         raise ValueError("x")
     except ValueError as error:
-        with pytest.warns(UserWarning, match=r"\['e'\]\[0\]: comes back without its traceback"):
-            Checkpoint.from_dict({"e": [error]})
+        return error
+
+
+def test_a_dict_checkpoint_warns_with_its_path() -> None:
+    with pytest.warns(UserWarning, match=r"\['e'\]\[0\]: comes back without its traceback") as warned:
+        Checkpoint.from_dict({"e": [raised()]})
+    assert [warning.filename for warning in warned] == [__file__]  # the line of the user, not of nbckpt
+
+
+def test_a_report_warns_about_missing_parts_of_its_checkpoint(tmp_path: Path) -> None:
+    def train(config: dict[str, Any]) -> None:
+        nbckpt.report(loss=1, checkpoint={"e": raised()})
+
+    with pytest.warns(UserWarning, match=r"\['e'\]: comes back without its traceback") as warned:
+        nbckpt.run(train, executor="inline", folder=tmp_path)
+    assert [warning.filename for warning in warned] == [__file__]
+
+
+def test_a_state_warns_about_missing_parts_by_its_name(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with use_folder(tmp_path):
+        state = nbckpt.State.of("last", {"e": raised()})
+        nbckpt.save_all_states()
+        state.close()
+    assert "state 'last': value['e']: comes back without its traceback" in caplog.text
 
 
 def test_a_slice_of_a_table_saves_only_its_rows() -> None:

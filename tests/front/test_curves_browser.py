@@ -102,6 +102,8 @@ def test_lines_are_grouped_by_two_settings(page: Page, address: str) -> None:
 def test_keys_go_to_the_mean_of_a_group(page: Page, address: str) -> None:
     panel = opened(page, address)
     panel.get_by_label("Group by").select_option("depth")
+    # Before the lines are there, keys do nothing.
+    expect(panel.locator(".nb-plot-foot")).to_contain_text("Strong lines are the means")
     panel.locator(".nb-plot").focus()
     page.keyboard.press("ArrowUp")
     expect(panel.locator(".nb-tip strong").first).to_have_text("4")

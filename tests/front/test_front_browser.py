@@ -277,6 +277,8 @@ def test_a_drag_zooms_and_a_double_click_goes_back(page: Page, address: str) -> 
 def test_keys_zoom_and_move_the_curves(page: Page, address: str) -> None:
     panel = opened(page, address)
     ticks = "document.querySelector('.nbckpt canvas').toDataURL()"
+    # Before the lines are there, keys do nothing.
+    expect(panel.locator(".nb-plot-foot")).to_contain_text("5 best of 60 in colour")
     panel.locator(".nb-plot").focus()
     back = panel.get_by_role("button", name="Whole range")
     page.keyboard.press("+")

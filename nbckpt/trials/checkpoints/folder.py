@@ -21,7 +21,17 @@ from pathlib import Path, PurePosixPath
 
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError
 from nbckpt.store import STAGING
-from nbckpt.store.files import commit, discard, explained, only_files, rename, stage_folder, sweep, write_file
+from nbckpt.store.files import (
+    commit,
+    discard,
+    exists,
+    explained,
+    only_files,
+    rename,
+    stage_folder,
+    sweep,
+    write_file,
+)
 from nbckpt.store.fsync import sync_folder
 from nbckpt.store.scan import OUTSIDE, link_outside
 from nbckpt.trials.checkpoints.contents import check_files, contents
@@ -258,15 +268,15 @@ class CheckpointFolder:
         with explained("clean", self.folder, _ADVICE):
             for hidden in list(self.folder.glob(f"{_FORMER}*")):
                 self._bring_back(hidden.name.removeprefix(_FORMER).removesuffix(SUFFIX))
-        sweep(self.folder, older_s=0)
-        # Only names that nbckpt gives: `checkpoint_best` may be the user's folder.
-        entries = self.folder.glob(f"{PREFIX}*")
-        numbered = [entry for entry in entries if entry.name.removeprefix(PREFIX).isdecimal()]
-        for entry in numbered:
-            if not entry.with_name(entry.name + SUFFIX).exists():
-                discard(entry)
-        for entry in self.folder.glob(f"{TEMPORARY}*"):
-            self.delete(Record(entry.name.removesuffix(SUFFIX), "files", 0))
+            sweep(self.folder, older_s=0)
+            # Only names that nbckpt gives: `checkpoint_best` may be the user's folder.
+            entries = self.folder.glob(f"{PREFIX}*")
+            numbered = [entry for entry in entries if entry.name.removeprefix(PREFIX).isdecimal()]
+            for entry in numbered:
+                if not exists(entry.with_name(entry.name + SUFFIX)):
+                    discard(entry)
+            for entry in self.folder.glob(f"{TEMPORARY}*"):
+                self.delete(Record(entry.name.removesuffix(SUFFIX), "files", 0))
 
     def pack(self, record: Record) -> bytes:
         """Check a checkpoint's files. Return the checkpoint as bytes, for `unpack`.

@@ -64,7 +64,7 @@ class Claim:
                 f"%ckpt pause {name}, or choose another name"
             ) from None
         except OSError as error:
-            raise StoreError(f"cannot lock {str(self._folder)!r}: {error.strerror or error}") from error
+            raise _cannot_lock(self._folder, error) from error
 
     def release(self) -> None:
         """Release the lock once."""
@@ -131,12 +131,25 @@ def at_rest(folder: Path, timeout: float) -> Iterator[None]:
 
     Raises:
         Timeout: A process runs it, or has one of its trials open.
-        OSError: The folder around it is read-only, or the disk failed.
+        StoreError: The folder around it is read-only, or the disk failed.
     """
-    with file_lock(_lock_of(folder), timeout=timeout):
+    lock = file_lock(_lock_of(folder), timeout=timeout)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise
+    except OSError as error:
+        raise _cannot_lock(folder, error) from error
+    try:
         if _open_in(folder):
             raise Timeout
         yield
+    finally:
+        lock.release()
+
+
+def _cannot_lock(folder: Path, error: OSError) -> StoreError:
+    return StoreError(f"cannot lock {str(folder)!r}: {error.strerror or error}")
 
 
 def _lock_of(folder: Path) -> Path:

@@ -14,6 +14,7 @@ from typing import Any
 from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.core.tree import INSIDE
 from nbckpt.errors import NotFoundError, StoreError, UsageError
+from nbckpt.store.files import exists
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
 from nbckpt.trials.checkpoints.packing import pack
 from nbckpt.trials.checkpoints.record import Kind, Record, name_of
@@ -146,7 +147,7 @@ class CheckpointStager:
         if isinstance(checkpoint, Checkpoint):
             with self._filled() as stage:
                 checkpoint.to_directory(stage, overwrite=True)
-            return PendingCheckpoint(stage, "fields" if (stage / INSIDE).exists() else "files")
+            return PendingCheckpoint(stage, "fields" if exists(stage / INSIDE) else "files")
         if not isinstance(checkpoint, str | os.PathLike):
             kind = type(checkpoint).__name__
             advice = f"give a dict such as {{{kind.lower()!r}: …}}, or the path of what you saved"
