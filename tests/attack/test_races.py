@@ -184,6 +184,8 @@ def test_two_commands_at_once_leave_an_undamaged_store(
                 assert any(name.startswith("new@") for name in values), at
             if first == "undo of rm":
                 assert "both@1" in values, at
+            if first == "tag":
+                assert any(name.startswith("best@") for name in values) or second == "rm", at
             if first in {"import", "pull"}:
                 assert any(name.startswith("imported@") for name in values), at
         if second == "save" and second in acknowledged:
