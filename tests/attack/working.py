@@ -69,6 +69,11 @@ def train_and_save_when_asked(config: dict[str, Any]) -> None:
         threading.Event().wait(0.01)
 
 
+def until(holds: Callable[[], object]) -> None:
+    while not holds():
+        threading.Event().wait(0.01)
+
+
 class Worker:
     """The commands, each on a tracker of this process."""
 
@@ -254,10 +259,10 @@ class Worker:
         self.next += 1
         name = f"c{self.next}"
         experiment = nbckpt.run(train_and_save_when_asked, name=name, executor="thread")
-        self.ask("checkpoint", name)
         trial = experiment.trial("t0")
-        while not trial.checkpoints.records():
-            threading.Event().wait(0.01)
+        until(lambda: trial.status == Status.RUNNING)
+        self.ask("checkpoint", name)
+        until(trial.checkpoints.records)
         self.say("stepped", name, trial.checkpoints.records()[0].iteration)
         self.ask("stop", name)
         assert experiment.wait(60)
