@@ -123,8 +123,9 @@ import builtins
 builtins.took = time.perf_counter() - began
 '''
 seconds = {"on": [], "off": []}
-for _ in range(rounds):
-    for switch in ("on --budget 100000%", "off"):
+switches = ["on --budget 100000%", "off"]
+for number in range(rounds):
+    for switch in switches[:: -1 if number % 2 else 1]:
         run(f"%ckpt auto {switch};")
         run(loop)
         seconds[switch[:3].strip()].append(builtins.took)
@@ -189,7 +190,7 @@ def measure(bench: Bench, sizes: tuple[int, int]) -> None:
     program = json.dumps([mixed.source, *changes])
     bench.measured.seconds[WORKLOAD, OURS, "mixed"] += _run(bench.folder, _MIXED, program, store="mixed")
     bench.say(f"{WORKLOAD}: a loop")
-    seconds = _run(bench.folder, _LOOP, str(4 * bench.rounds + 1), str(min(size_mib, 512) * 5000))
+    seconds = _run(bench.folder, _LOOP, str(4 * bench.rounds + 1), str(min(size_mib, 512) * 40_000))
     for switch, name in (("on", OURS), ("off", WITHOUT)):
         bench.measured.seconds[WORKLOAD, name, "loop"] += seconds[switch]
     for notebook in sorted(NOTEBOOKS.glob("*.ipynb")):

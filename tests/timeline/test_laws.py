@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from nbckpt.cells.analysis import touched
+from nbckpt.core.manifest import Manifest
 from nbckpt.core.packs import later
 from nbckpt.errors import StoreError, UsageError
 from nbckpt.store import MemoryStore
@@ -204,7 +205,7 @@ class CellsBesideTheWriter(Cells):
     def start(self, lends: bool = False) -> None:
         self.store = SlowStore()
         self.lends = lends
-        self.was: tuple[set[str], dict[str, Any], dict[str, Any]] | None = None
+        self.was: tuple[set[str], dict[str, Any], dict[str, Any], Manifest] | None = None
         self.begin_with(self.store)
 
     def teardown(self) -> None:
@@ -213,23 +214,22 @@ class CellsBesideTheWriter(Cells):
     def settle(self) -> None:
         """End the point that is on its way, and note what it must hold."""
         self.store.opened.set()
-        before = self.timeline.here
-        assert self.timeline.settle()
+        assert self.timeline.settle()  # a cell may have waited for it already
         self.store.last = 10**9
         self.follow()
+        if self.was is None:
+            return
         assert self.timeline.here is not None
-        assert before is not None
         manifest = self.timeline.here.manifest
-        if self.was is not None and manifest is before.manifest:  # no new point, or it failed
-            *_, unchanged = self.was
-            assert self.timeline.trouble or unchanged == self.then.get(manifest.id, unchanged)
-        elif self.was is not None:
-            unheld, state, _ = self.was
-            assert unheld == {skipped.name for skipped in manifest.skipped}
-            if manifest.id not in self.then:
-                self.unheld[manifest.id], self.then[manifest.id] = unheld, state
-            assert self.then[manifest.id] == state
+        unheld, state, unchanged, former = self.was
         self.was = None
+        if manifest is former:  # no new point, or it failed
+            assert self.timeline.trouble or unchanged == self.then.get(manifest.id, unchanged)
+            return
+        assert unheld == {skipped.name for skipped in manifest.skipped}
+        if manifest.id not in self.then:
+            self.unheld[manifest.id], self.then[manifest.id] = unheld, state
+        assert self.then[manifest.id] == state
 
     @rule(
         cell=_ANY_CELL,
@@ -255,10 +255,11 @@ class CellsBesideTheWriter(Cells):
         if (pending := self.timeline._pending) is not None:
             unheld = {skipped.name for skipped in pending.step._captured.skipped}
             assert self.timeline.here is not None
-            former = {skipped.name for skipped in self.timeline.here.manifest.skipped}
+            here = self.timeline.here.manifest
+            former = {skipped.name for skipped in here.skipped}
             unheld |= former - pending.step.looked_at
             unheld &= self.namespace.keys()
-            self.was = unheld, self.without(unheld), self.without(former)
+            self.was = unheld, self.without(unheld), self.without(former), here
 
     @precondition(lambda self: len(self.then) > 1)
     @rule(data=st.data())
