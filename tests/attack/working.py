@@ -308,32 +308,36 @@ class Worker:
         self.say("states", self.state.value["saved"])
 
 
-COVERED: dict[str, Callable[[Worker], object]] = {
-    "save": Worker.save,
-    "restore": Worker.restore,
-    "rm": Worker.remove,
-    "undo": Worker.bring_back_experiment,
-    "tag": Worker.label,
-    "untag": Worker.label,
-    "note": Worker.annotate,
-    "gc": Worker.collect,
-    "export": Worker.write_page,
-    "import": Worker.export,
-    "trust": Worker.trust,
-    "verify": Worker.repair,
-    "push": Worker.push,
-    "pull": Worker.pull,
-    "sync": Worker.sync,
-    "run": Worker.run,
-    "pause": Worker.pause,
-    "stop": Worker.resume,
-    "resume": Worker.resume,
-    "checkpoint": Worker.ask_for_checkpoint,
-    "reproduce": Worker.reproduce,
-    "track": Worker.track,
-    "cell": Worker.cell,
+OFTEN: dict[Callable[[Worker], object], tuple[str, ...]] = {
+    Worker.save: ("save",),
+    Worker.remove: ("rm", "undo"),
+    Worker.restore: ("restore",),
+    Worker.save_states: (),
 }
-"""The writing commands, each with an act that does what it does. The process of dying.py does the others."""
+SELDOM: dict[Callable[[Worker], object], tuple[str, ...]] = {
+    Worker.tag: ("tag",),
+    Worker.collect: ("gc",),
+    Worker.export: ("export", "import"),
+    Worker.push: ("push",),
+    Worker.pull: ("pull",),
+    Worker.run: ("run",),
+    Worker.trust: ("trust",),
+    Worker.repair: ("verify",),
+    Worker.stop_sync: ("sync",),
+    Worker.sync: ("sync",),
+    Worker.pause: ("pause",),
+    Worker.resume: ("resume", "stop"),
+    Worker.bring_back_experiment: ("undo",),
+    Worker.remove_experiment: ("rm",),
+    Worker.annotate: ("note",),
+    Worker.label: ("tag", "untag"),
+    Worker.ask_for_checkpoint: ("checkpoint", "stop"),
+    Worker.write_page: ("export",),
+    Worker.reproduce: ("reproduce",),
+    Worker.track: ("track",),
+    Worker.cell: ("cell",),
+}
+"""What a process does, each act with the commands whose writes it makes."""
 
 
 def main(folder: Path, seed: int, *, once: bool) -> None:
@@ -341,22 +345,15 @@ def main(folder: Path, seed: int, *, once: bool) -> None:
     os.environ["NBCKPT_CHECKPOINT_PATH"] = str(folder / "states")
     work = Worker(folder, seed)
     work.save()
-    seldom: list[Callable[[], object]] = [
-        work.tag, work.collect, work.export, work.push, work.pull, work.run, work.trust, work.repair,
-        work.stop_sync, work.sync, work.pause, work.resume, work.bring_back_experiment,
-        work.remove_experiment, work.annotate, work.label, work.ask_for_checkpoint, work.write_page,
-        work.reproduce, work.track, work.cell,
-    ]  # fmt: skip
-    acts = [work.save, work.remove, work.restore, work.save_states]
     if once:
-        for act in (*acts, *acts, work.save, *seldom, work.pause, work.resume, work.pause):
-            act()
+        for act in (*OFTEN, *OFTEN, Worker.save, *SELDOM, Worker.pause, Worker.resume, Worker.pause):
+            act(work)
         return
-    often = [*[work.save] * 6, *[work.remove] * 3, *[work.restore] * 2, *[work.save_states] * 2]
+    often = [*[Worker.save] * 6, *[Worker.remove] * 3, *[Worker.restore] * 2, *[Worker.save_states] * 2]
     while True:
-        act = work.draw.choice([*often, *seldom])
+        act = work.draw.choice([*often, *SELDOM])
         try:
-            act()
+            act(work)
         except NotFoundError as error:
             # A store without checkpoints, and an undo whose checkpoint `gc` has taken.
             work.say("nothing", act.__name__, error)

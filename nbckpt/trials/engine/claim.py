@@ -36,7 +36,11 @@ class Claim:
         self._lock = file_lock(_lock_of(folder), thread_local=False)
 
     def is_elsewhere(self) -> bool:
-        """Return whether another process holds the lock. Call it only while this process does not."""
+        """Return whether another process holds the lock. Call it only while this process does not.
+
+        Raises:
+            StoreError: The disk failed, so nobody can tell.
+        """
         if not exists(Path(self._lock.lock_file)):
             return False
         try:
