@@ -21,6 +21,7 @@ from nbckpt.core.checkpoint_page import checkpoint_page
 from nbckpt.core.fields import load_fields, with_attributes
 from nbckpt.core.files import FILES, KIND, Files, Key, Kind
 from nbckpt.core.manifest import Signature, Value
+from nbckpt.core.plain import remote_tree, write_folder, write_remote
 from nbckpt.core.sources import (
     Source,
     bytes_source,
@@ -32,7 +33,7 @@ from nbckpt.core.sources import (
 )
 from nbckpt.core.subclasses import class_name, initialised, narrower, recorded_class
 from nbckpt.core.transfer import save_tree, write_archive
-from nbckpt.core.tree import Tree, remote_tree, write_folder, write_remote
+from nbckpt.core.tree import Tree
 from nbckpt.core.trust import open_signer
 from nbckpt.errors import NbckptError, UntrustedError, UsageError
 from nbckpt.render import Page, Rich
@@ -227,8 +228,7 @@ class Checkpoint(Rich):
         """
         if "://" not in str(uri):
             raise UsageError(f"{uri!r} is not a URI. Use to_directory for a folder")
-        folder = local_folder(uri)
-        if folder is not None:
+        if folder := local_folder(uri):
             self.to_directory(folder, overwrite=overwrite)
         else:
             write_remote(self._outgoing(), open_store(uri), self._sign(), overwrite=overwrite)

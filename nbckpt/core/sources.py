@@ -14,9 +14,10 @@ from nbckpt.core.history import History
 from nbckpt.core.manifest import Manifest, now
 from nbckpt.core.packs.reader import Reader
 from nbckpt.core.packs.writer import Packer
+from nbckpt.core.plain import folder_tree, remote_tree
 from nbckpt.core.subclasses import class_name
 from nbckpt.core.transfer import read_archive
-from nbckpt.core.tree import Tree, folder_tree, packed_tree, remote_tree
+from nbckpt.core.tree import Tree, packed_tree
 from nbckpt.core.trust import open_signer
 from nbckpt.errors import CorruptError, NotFoundError, UsageError, visible
 from nbckpt.store import ArchiveStore, MemoryStore, Store, local_folder, masked_url, open_store

@@ -16,8 +16,9 @@ from nbckpt.core.packs.format import check_pack, pack_key
 from nbckpt.core.packs.known import Known
 from nbckpt.core.packs.reader import Reader
 from nbckpt.core.packs.writer import Packer
+from nbckpt.core.plain import Sign
 from nbckpt.core.references import SHORT, Entry, Ref
-from nbckpt.core.tree import Sign, Tree, pack, packed_tree
+from nbckpt.core.tree import Tree, pack, packed_tree
 from nbckpt.core.trust import open_signer
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
 from nbckpt.store import ArchiveStore, ArchiveWriter, Store

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.packs.content import Content
-from nbckpt.core.tree import INSIDE, Tree, folder_tree, read_manifest
+from nbckpt.core.plain import folder_tree, read_manifest
+from nbckpt.core.tree import INSIDE, Tree
 from nbckpt.errors import NbckptError
 from nbckpt.store.scan import link_outside
 from nbckpt.trials.catalog import Catalog

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from nbckpt.core import shared_tempdir, tree
+from nbckpt.core import plain, shared_tempdir
 from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.core.files import FILES
 from nbckpt.core.sources import Source
@@ -113,7 +113,7 @@ def test_different_contents_have_different_temporary_folders() -> None:
 def test_a_failed_as_directory_leaves_no_files(monkeypatch: pytest.MonkeyPatch) -> None:
     made = Checkpoint.from_dict(MADE)
     with monkeypatch.context() as patch:
-        patch.setattr(tree, "_fill", _no_space)
+        patch.setattr(plain, "_fill", _no_space)
         with pytest.raises(StoreError, match="No space"), made.as_directory():
             pass
     assert left_behind() == []
@@ -466,13 +466,13 @@ def test_a_deleted_file_is_reported_as_missing(foreign: Path) -> None:
 
 
 def upload(store: Any, made: Checkpoint, *, overwrite: bool = False) -> None:
-    tree.write_remote(made._outgoing(), store, made._sign(), overwrite=overwrite)
+    plain.write_remote(made._outgoing(), store, made._sign(), overwrite=overwrite)
 
 
 def seen(store: Any) -> Any:
     """Return what a reader finds: the data, or that there is nothing whole."""
     try:
-        made = Checkpoint._make(Source(tree.remote_tree(store), "uri", "memory"))
+        made = Checkpoint._make(Source(plain.remote_tree(store), "uri", "memory"))
         return {str(key): value if key is not FILES else dict(value) for key, value in made.to_dict().items()}
     except (NotFoundError, CorruptError) as error:
         return type(error)

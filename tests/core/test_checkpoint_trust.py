@@ -13,8 +13,8 @@ import pytest
 
 from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.core.files import FILES, KIND
+from nbckpt.core.plain import remote_tree
 from nbckpt.core.sources import Source
-from nbckpt.core.tree import remote_tree
 from nbckpt.errors import NbckptError, NotFoundError, UntrustedError, UsageError
 from nbckpt.store import MemoryStore
 

@@ -12,8 +12,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from nbckpt.core.manifest_json import canonical
+from nbckpt.core.plain import read_manifest
 from nbckpt.core.schema import parse
-from nbckpt.core.tree import INSIDE, read_manifest
+from nbckpt.core.tree import INSIDE
 from nbckpt.core.trust import Signer, open_signer
 from nbckpt.store.files import explained
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
