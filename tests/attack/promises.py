@@ -113,6 +113,12 @@ os.fsync(fd)
 mirror("new/store").push()
 mirror("there").pull()
 """,
+    "a plot": """
+from matplotlib.figure import Figure
+from nbckpt.trials.views.plots.style import write
+for _ in range(2):
+    write(Figure(), top / "plot.png")
+""",
     "sync note": """
 from nbckpt.mirror import note
 note.write(top / "new" / "store" / "sync.json", note.Note("memory://x", 7))
