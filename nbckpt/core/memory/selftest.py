@@ -163,7 +163,9 @@ def _is_refused(memory: _Memory) -> bool:
 def _huge(memory: _Memory) -> bool:
     last = memory.size // PAGE - 1
     memory.poke(last)
-    return memory.saw(last) and _pointer(memory)
+    is_seen = memory.saw(last) and _pointer(memory)
+    memory.advise(_DONT_NEED, 0, memory.size)
+    return is_seen and memory.saw(0)
 
 
 _CASES: dict[str, Callable[[_Memory], bool]] = {

@@ -106,10 +106,17 @@ class Userfault:
         Raises:
             OSError: Some of them are no longer the pages that were protected.
         """
-        written = self._scan(start, end, _SCAN_WP_MATCHING | _SCAN_CHECK_WPASYNC, 0, _IS_WRITTEN)
-        # Pages that are nowhere lost their content without a write, for example by MADV_DONTNEED.
-        gone = self._scan(start, end, 0, _IS_PRESENT | _IS_SWAPPED, _IS_PRESENT | _IS_SWAPPED)
-        return joined(written + gone) if gone else written
+        pages: Ranges = []
+        while start < end:
+            count, start = self._scan(start, end)
+            fields = (self._ranges[at : 3 * count : 3] for at in range(3))
+            # Pages that are nowhere lost their content without a write, for example by MADV_DONTNEED.
+            pages += (
+                (low, high)
+                for low, high, kind in zip(*fields, strict=True)
+                if kind & _IS_WRITTEN or not kind & (_IS_PRESENT | _IS_SWAPPED)
+            )
+        return joined(pages)
 
     def close(self) -> None:
         """Close the files, which ends the record."""
@@ -119,20 +126,18 @@ class Userfault:
     def _call(self, code: int, form: str, *fields: int) -> None:
         self._ioctl(self._files[0], code, bytearray(struct.pack(form, *fields)))
 
-    def _scan(self, start: int, end: int, flags: int, inverted: int, mask: int) -> Ranges:
-        pages: Ranges = []
-        while start < end:
-            place = ctypes.addressof(self._ranges)
-            query = bytearray(
-                _SCAN.pack(96, flags, start, end, 0, place, _MOST_FOUND, 0, inverted, mask, 0, _IS_WRITTEN)
-            )
-            count = self._ioctl(self._files[1], _PAGEMAP_SCAN, query)
-            pages += zip(self._ranges[: 3 * count : 3], self._ranges[1 : 3 * count : 3], strict=True)
-            walked = _SCAN.unpack(query)[4]
-            if walked <= start:
-                raise OSError("PAGEMAP_SCAN stopped")
-            start = walked
-        return pages
+    def _scan(self, start: int, end: int) -> tuple[int, int]:
+        """Find pages that are written or not present, and protect them. Return their number and the end."""
+        place, flags = ctypes.addressof(self._ranges), _SCAN_WP_MATCHING | _SCAN_CHECK_WPASYNC
+        any_of, asked = _IS_WRITTEN | _IS_PRESENT, _IS_WRITTEN | _IS_PRESENT | _IS_SWAPPED
+        query = bytearray(
+            _SCAN.pack(96, flags, start, end, 0, place, _MOST_FOUND, 0, _IS_PRESENT, 0, any_of, asked)
+        )
+        count = self._ioctl(self._files[1], _PAGEMAP_SCAN, query)
+        walked = _SCAN.unpack(query)[4]
+        if walked <= start:
+            raise OSError("PAGEMAP_SCAN stopped")
+        return count, walked
 
 
 def joined(ranges: Ranges, gap: int = 0) -> Ranges:

@@ -9,6 +9,7 @@ from typing import Protocol
 from nbckpt.core.packs.format import Blob, pack_key, pack_of, parse_index, read_index, size_of
 from nbckpt.errors import CorruptError, FormatError, NotFoundError
 from nbckpt.store import Store
+from nbckpt.store.files import explained
 
 
 class Heads(Protocol):
@@ -53,7 +54,13 @@ class Known:
         return {pack for pack in doubtful if self._size(pack_key(pack)) != self._packs.get(pack)}
 
     def _size(self, key: str) -> int | None:
-        return dict(self._store.sizes(key)).get(key)
+        """Return the size of a pack, or None if it is gone. Each point asks for all packs that it carries."""
+        file = self._store.path(key)
+        if file is None:
+            return dict(self._store.sizes(key)).get(key)
+        with explained("look at", file), contextlib.suppress(FileNotFoundError):
+            return file.stat().st_size
+        return None
 
     def refresh(self) -> None:
         """Add new packs, and forget packs that are gone or whose size does not match their index.
