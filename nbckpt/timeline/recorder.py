@@ -31,6 +31,7 @@ from nbckpt.timeline.points import is_beside
 from nbckpt.timeline.recipes import Recipe, Recipes
 from nbckpt.timeline.scope import Scope, small
 from nbckpt.timeline.step import Step
+from nbckpt.timeline.ways import Undone
 from nbckpt.tracker import Tracker
 
 _BEFORE_A_CELL_S = 0.02
@@ -75,7 +76,7 @@ class Recorder:
         self.is_busy = False
         self.trouble: Exception | None = None
         self._pending: Pending | None = None
-        self._undone: list[str] = []
+        self._undone: list[Undone] = []
         self._removed: dict[tuple[str, Recipe], Any] = {}
         self._scope = Scope()
         self._chain = Chain(self.history)
@@ -356,7 +357,7 @@ class Recorder:
 
     def needed(self) -> set[str]:
         """Return the ids of the points that must stay: the present one, and those that can be redone."""
-        return {*self._undone, *([self.here.manifest.id] if self.here else ())}
+        return {*(step.to for step in self._undone), *([self.here.manifest.id] if self.here else ())}
 
     def _variables(self) -> dict[str, Any]:
         return Selection(hidden=self._hidden()).of(self._namespace)

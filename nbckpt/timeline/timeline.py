@@ -24,7 +24,7 @@ from nbckpt.timeline.points import Point
 from nbckpt.timeline.recipes import Cell, Recipe, plan, recipes_of
 from nbckpt.timeline.recorder import PATIENCE_S, Recorder
 from nbckpt.timeline.step import Step
-from nbckpt.timeline.ways import Path, Way, Ways
+from nbckpt.timeline.ways import Path, Undone, Way, Ways
 from nbckpt.tracker import Tracker
 from nbckpt.tracker.binding import GONE, swap
 
@@ -125,11 +125,12 @@ class Timeline(Recorder):
         if steps < 1:
             raise UsageError(f"{steps} steps cannot be undone: give a number from 1")
         step = self._begin(origin)
-        undone, target, ways, path, missed = [], self._here(), [*self._ways.taken], Path(), 0
+        undone, target, ways, path, missed = list[Undone](), self._here(), [*self._ways.taken], Path(), 0
         for _ in range(steps):
-            undone.append(target.id)
-            missed += Point.of(target).missed
-            target = self._ways.former(target, ways, path, len(undone) - 1)
+            present, taken = target, [*ways]
+            missed += Point.of(present).missed
+            target = self._ways.former(present, ways, path, len(undone))
+            undone.append(Undone(present.id, taken[-1] if len(ways) < len(taken) else None))
         self._check_trust(target, target.id[:SHORT], trust=False)
 
         def note(_: Arrived) -> None:
@@ -156,15 +157,20 @@ class Timeline(Recorder):
                 if self._undone
                 else "there is nothing to redo: nothing was undone since the last change of a variable"
             )
-        target = self._chain.get(self._undone[-steps]) or self._tracker.manifest(self._undone[-steps])
-        ways = self._ways.along([self._here().id, *reversed(self._undone[-steps:])])
+        undone = self._undone[-steps:]
+        target = self._chain.get(undone[0].to) or self._tracker.manifest(undone[0].to)
+        known = [step.checkout for step in undone]
+        ways = self._ways.along(self._here().id, reversed(undone))
+        alive: Collection[str] = ways[-1].alive if ways else self._ways.alive
+        if ways and ways[-1] not in known:
+            alive = self._never_held()
         left = self._ways.between(self._here(), target).left()
 
         def note(arrived: Arrived) -> None:
-            self._ways.taken += [replace(way, alive=arrived.alive) for way in ways]
+            self._ways.taken += [way if way in known else replace(way, alive=arrived.alive) for way in ways]
             del self._undone[-steps:]
 
-        return self._go(target, left, self._never_held() if ways else self._ways.alive, note)
+        return self._go(target, left, alive, note)
 
     def rerun(self, arrived: Arrived, run: Callable[[str], str]) -> Rerun:
         """Make variables again that the present point could not hold, by the cells that made them.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import pairwise
 
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.packs.pools import others_run
@@ -25,6 +25,19 @@ class Way:
     to: str
     came_from: str
     alive: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Undone:
+    """A step that undo took back.
+
+    Attributes:
+        to: The id of the point that it had led to.
+        checkout: The way, if it was a checkout. One can also lead to a child, as the step of a cell does.
+    """
+
+    to: str
+    checkout: Way | None = None
 
 
 _MOST_POINTS = 50
@@ -101,10 +114,22 @@ class Ways:
             raise UsageError(f"there is nothing to undo: {was} the first point that is kept")
         return former
 
-    def along(self, ids: list[str]) -> list[Way]:
-        """Return the steps between these points that lead to a point from another one than undo goes to."""
-        steps = [(self._chain.get(later), former) for former, later in pairwise(ids)]
-        return [Way(later.id, former) for later, former in steps if later and self._step_to(later) != former]
+    def along(self, here: str, undone: Iterable[Undone]) -> list[Way]:
+        """Return the ways among redone steps: checkouts, and steps from another point than the parent.
+
+        Args:
+            here: The id of the point that they begin at.
+            undone: The steps, in the order in which they are redone.
+        """
+        ways, former = list[Way](), here
+        for step in undone:
+            later = self._chain.get(step.to)
+            if step.checkout and step.checkout.came_from == former:
+                ways.append(step.checkout)
+            elif later and (step.checkout or self._step_to(later) != former):
+                ways.append(Way(step.to, former))
+            former = step.to
+        return ways
 
     def _step_to(self, later: Manifest) -> str:
         """Return the id of the point before the step that leads to this one from its parents."""

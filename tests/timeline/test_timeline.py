@@ -133,6 +133,42 @@ def test_a_value_that_cannot_be_saved_stays_and_is_named(kernel: Kernel) -> None
     assert kernel.names["a"] == 1
 
 
+def test_redo_of_a_checkout_of_a_child_leaves_the_same_alive(kernel: Kernel) -> None:
+    kernel.run("g = (i for i in [1])")
+    parent = kernel.tracker.before
+    kernel.run("g = [2]")
+    child = kernel.tracker.before
+    kernel.run("g = (i for i in [3])")
+    alive = kernel.names["g"]
+    assert parent is not None
+    assert child is not None
+    assert kernel.timeline.checkout(parent.id, {}).unheld == ("g",)
+    assert kernel.timeline.checkout(child.id, {}).alive == ("g",)
+    kernel.undo()
+    assert kernel.redo().alive == ("g",)
+    assert kernel.names["g"] is alive
+
+
+def test_redo_of_checkouts_leaves_alive_only_what_was(kernel: Kernel) -> None:
+    kernel.run("a = 1")
+    first = kernel.tracker.before
+    kernel.run("g = (i for i in [1])")
+    made = kernel.tracker.before
+    assert first is not None
+    assert made is not None
+    kernel.run("del g")
+    kernel.timeline.checkout(first.id, {})
+    kernel.run("g = (i for i in [2])")
+    kernel.timeline.checkout(made.id, {})
+    kernel.undo(2)
+    assert kernel.redo(2).missing == ("g",)
+    kernel.timeline.checkout(first.id, {})
+    kernel.undo(2)
+    assert "g" in kernel.names
+    kernel.redo(2)
+    assert "g" not in kernel.names
+
+
 def test_a_change_after_undo_is_a_branch(kernel: Kernel) -> None:
     kernel.run("a = 1")
     first = kernel.timeline.here
