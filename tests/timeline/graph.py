@@ -68,7 +68,8 @@ class _Nodes:
             return "function", number, *called, cells, self._all(defaults)
         if isinstance(value, type):
             parts = vars(value).items() if value.__module__ == "__main__" else ()
-            own = sorted((name, part) for name, part in parts if name[0] != "_")
+            names = {name for name, _ in parts if name[0] != "_"} | {"__defaults__"}  # what cells set
+            own = sorted((name, part) for name, part in parts if name in names)
             return "class", number, value.__qualname__, self._named(own)
         if isinstance(value, types.ModuleType):
             return "module", value.__name__

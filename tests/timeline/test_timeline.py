@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from pathlib import Path
 from typing import Any
@@ -308,6 +309,19 @@ def test_instances_follow_a_change_of_their_class(kernel: Kernel) -> None:
     assert isinstance(kernel.names["o"], kernel.names["C"])
     kernel.redo()
     assert kernel.names["o"].v == 2
+
+
+def test_what_a_decorator_added_to_a_class_goes_back(kernel: Kernel) -> None:
+    kernel.run("class C:\n    'A class.'\n    size: int = 1")
+    kernel.run("import dataclasses; dataclasses.dataclass(C); C.__version__ = [1]")
+    kernel.undo()
+    live = kernel.names["C"]
+    assert not dataclasses.is_dataclass(live)
+    assert not hasattr(live, "__version__")
+    assert (live.__doc__, live.__module__, [*live.__annotations__]) == ("A class.", "__main__", ["size"])
+    kernel.redo()
+    assert dataclasses.is_dataclass(kernel.names["C"])
+    assert kernel.names["C"](2).size == 2
 
 
 def test_a_class_that_no_variable_holds_is_set_back(kernel: Kernel) -> None:

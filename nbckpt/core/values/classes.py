@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from enum import EnumMeta
 from functools import partial
-from types import FunctionType, MemberDescriptorType
+from types import MemberDescriptorType
 from typing import Any, Literal
 
 from cloudpickle import cloudpickle
@@ -61,6 +61,15 @@ RENAMED = {("nbckpt.states.registry", "states"): "use_folder"}
 # For cloudpickle's functions that make a class: the position of the class's number in the arguments.
 _MAKERS = {"_make_skeleton_class": 4, "_make_skeleton_enum": 5}
 _FILL = "_class_setstate"
+
+_PYTHONS_OWN = frozenset(
+    {
+        *("__dict__", "__weakref__", "__module__", "__doc__", "__slotnames__", "__abstractmethods__"),
+        *("__firstlineno__", "__static_attributes__"),  # since Python 3.13
+        *("__annotate_func__", "__annotations_cache__"),  # since Python 3.14
+    }
+)
+"""What Python sets in each class, or adds to one by itself. It is never what the user added."""
 
 
 class Classes:
@@ -163,13 +172,13 @@ class Classes:
 
 
 def _added(kind: type, saved: Mapping[str, Any]) -> list[str]:
-    """Return the attributes and methods that a class got since it was saved. Others are Python's own."""
+    """Return the attributes and methods that a class got since it was saved."""
     return [
         name
         for name, value in vars(kind).items()
-        if name not in saved
-        and (isinstance(value, FunctionType) or not name.startswith(("__", "_abc_")))
+        if not (name in saved or name in _PYTHONS_OWN or name.startswith("_abc_"))
         and not isinstance(value, MemberDescriptorType)
+        and (name, value) != ("__annotations__", {})  # Python adds that when it is looked at
     ]
 
 
