@@ -73,6 +73,14 @@ def advise(array: np.ndarray, advice: int, size: int = PAGE) -> int:
     return ctypes.CDLL(None).madvise(ctypes.c_void_p(start), ctypes.c_size_t(size), advice)
 
 
+def map_again(array: np.ndarray, offset: int, size: int) -> None:
+    """Put new memory in the place of a part of the array."""
+    libc, flags = ctypes.CDLL(None), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x10
+    place = ctypes.c_void_p(address(array, offset))
+    libc.mmap(place, ctypes.c_size_t(size), mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, ctypes.c_long(0))
+    array[offset : offset + size] = 1
+
+
 def by_item(array: np.ndarray) -> None:
     array[MIDDLE] = 2
 
@@ -254,6 +262,18 @@ def test_an_unwritten_buffer_is_wholly_clean(array: np.ndarray) -> None:
         assert covers(second, 0)
         assert covers(second, len(part) - 1)
         assert look(part, second).dirty == []
+
+
+@needs_record
+@pytest.mark.parametrize("is_above", [True, False])
+def test_a_page_of_a_buffer_that_is_gone_is_clean(array: np.ndarray, is_above: bool) -> None:
+    below, above = array[: MIDDLE + 16], array[MIDDLE + 16 :]
+    gone, part = (below, above) if is_above else (above, below)
+    look(gone)
+    start, size = (MIDDLE, len(array) - MIDDLE) if is_above else (0, MIDDLE + PAGE)
+    map_again(array, start, size)
+    first = look(part)
+    assert look(part, first).dirty == []
 
 
 @needs_record

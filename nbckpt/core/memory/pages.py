@@ -32,6 +32,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import Self
 
 from nbckpt.core.memory.process import private_memory, unseen_writer
@@ -178,6 +179,9 @@ class PageRecord:
             self._rests[address, last] = left - 1, length
             return None
         (start, end), (inner_start, inner_end) = _all_pages(address, last), _whole_pages(address, last)
+        edges = self._regions.overlapping(start, inner_start), self._regions.overlapping(inner_end, end)
+        for neighbour in chain(*edges):
+            self._scan(linux, neighbour, self._number, address, last)  # it ends if its memory is gone
         # Neighbours on the heap share a page: it is watched for the first of them alone.
         start = inner_start if self._regions.overlapping(start, inner_start) else start
         end = inner_end if self._regions.overlapping(inner_end, end) else end
