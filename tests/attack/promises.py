@@ -353,9 +353,12 @@ for number in range(5):
 ask("auto off")
 assert ask("gc").collected.packs
 """,
+    # A trial's provenance follows its start in the background.
     "reproduce a trial": "import os\nos.environ['NBCKPT_PROVENANCE'] = '1'\n"
-    + TRAIN
+    + TRAIN.replace("ask(", "ask.start(")
     + """
+from nbckpt.provenance import background
+background.settle(60)
 ask("reproduce e/t0 -o again")
 """,
     "kept cells": ASK_LINES
