@@ -38,7 +38,7 @@ def folder_tree(folder: Path) -> Tree:
         UsageError: It is a file, or a link in it points outside, nowhere, or back up.
     """
     if not folder.exists():
-        raise NotFoundError(f"there is no folder {str(folder)!r}")
+        raise NotFoundError(f"nbckpt finds no folder {str(folder)!r}")
     if not folder.is_dir():
         raise UsageError(f"{str(folder)!r} is a file. Give the folder that holds the checkpoint")
     files, empty = _scan(folder)
@@ -77,7 +77,7 @@ def remote_tree(store: Store) -> Tree:
     inside = PrefixStore(store, INSIDE)
     keys = list(store.keys())
     if not keys:
-        raise NotFoundError(f"there is no checkpoint at {store.url}")
+        raise NotFoundError(f"nbckpt finds no checkpoint at {store.url}")
     if f"{INSIDE}/{_UNFINISHED}" in keys and f"{INSIDE}/{_MANIFEST}" not in keys:
         raise CorruptError(
             f"the checkpoint at {store.url} is not whole: its upload did not finish. Upload it again"
