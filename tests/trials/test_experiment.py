@@ -9,6 +9,7 @@ import pickle
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -436,6 +437,31 @@ def test_of_two_threads_that_resume_a_trial_one_is_refused(
     assert len(refused) == 1
     assert events(trials[0]) == ["start", "pause", "queue", "start", "end"]
     assert iterations(experiment)[0] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("act", "then"), [("resume", ["queue", "start", "end"]), ("stop", ["end"]), ("pause", [])]
+)
+@pytest.mark.parametrize("name", ["t0", None])
+def test_a_trial_that_shows_as_paused_obeys_at_once(
+    act: str, then: list[str], name: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forget, gate = WorkerPool._forget, Gate()
+    experiment = nbckpt.run(gate.train, name="e")
+    trial = experiment.trials[0]
+    until(experiment, lambda: trial.status == Status.RUNNING)
+    with monkeypatch.context() as patch:
+        patch.setattr(WorkerPool, "_forget", lambda *given: (time.sleep(0.2), forget(*given)))
+        experiment.pause()
+        gate.go.release()
+        until(experiment, lambda: trial.status == Status.PAUSED)
+        getattr(experiment, act)(name)
+    if act == "resume":
+        until(experiment, lambda: trial.status == Status.RUNNING)
+        experiment.stop()
+        gate.go.release()
+    assert experiment.wait(SECONDS)
+    assert events(trial) == ["start", "pause", *then]
 
 
 def test_of_two_threads_that_run_a_name_one_ends_the_other(

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from nbckpt.trials import Experiment, Status
 from nbckpt.trials.engine import control
 from nbckpt.trials.engine.claim import Claim
 from nbckpt.trials.engine.experiment import _live
+from nbckpt.trials.engine.pool import WorkerPool
 from nbckpt.trials.engine.runner import Runner
 from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.model.trial import Trial
@@ -193,6 +195,19 @@ def test_another_kernel_pauses_and_resumes_a_trial(here: Experiment, gate: Gate)
     assert here.trials[0].unsaved_results == 0
     other.resume("t0")
     until(lambda: here.trials[0].status == Status.RUNNING)
+
+
+def test_another_kernel_stops_a_trial_that_shows_as_paused(
+    here: Experiment, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forget, trial = WorkerPool._forget, here.trials[0]
+    other = in_another_kernel(here)
+    with monkeypatch.context() as patch:
+        patch.setattr(WorkerPool, "_forget", lambda *given: (time.sleep(0.5), forget(*given)))
+        here.pause("t0")
+        gate.until(lambda: trial.status == Status.PAUSED)
+        other.stop("t0")
+    assert trial.status == Status.TERMINATED
 
 
 def test_another_kernel_stops_all_trials(here: Experiment, gate: Gate) -> None:

@@ -177,7 +177,8 @@ class Owner:
 
     Args:
         folder: The experiment's folder.
-        act: Does what is asked. Returns False if the experiment has ended; then the asker keeps the request.
+        act: Does what is asked. Returns False if the experiment has ended, and the asker keeps the request;
+            or if it is too early, and the request is read again a moment later.
         fail: Called with the reason why a request cannot be done.
         lock: Held from the action until the request is removed, and during `end`. So an asker that sees no
             owner never sees a request that was done.

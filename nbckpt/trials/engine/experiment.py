@@ -325,8 +325,7 @@ class Experiment(Result):  # see docs/decisions/0019
         """Resume paused and interrupted trials, each from its last checkpoint. Return at once.
 
         A search continues too; one that is a study or an object of yours only in its own kernel: in another,
-        pass it to `nbckpt.run` again.
-        If another process runs the experiment, that process is asked, as by `pause`.
+        pass it to `nbckpt.run` again. If another process runs the experiment, it is asked, as by `pause`.
 
         Args:
             trial: Resume only this trial, whatever ended it.
@@ -341,6 +340,7 @@ class Experiment(Result):  # see docs/decisions/0019
         """
         self.refresh()
         runner, name = self._runner, self._name_of(trial)
+        runner.pool.finish_pauses()
         if not runner.is_tracked and self.runs_elsewhere():
             runner.resumable(name, errored=errored, runs_elsewhere=True)
             if self._hand_over("resume", name, errored=errored):
@@ -356,6 +356,7 @@ class Experiment(Result):  # see docs/decisions/0019
     def _ask(self, verb: Literal["pause", "stop", "checkpoint"], trial: str | Trial | None) -> None:
         """Ask the other processes that run the trial, or all trials; do the rest here."""
         name, runner = self._name_of(trial), self._runner
+        runner.pool.finish_pauses()
         if name not in [other for other in runner.elsewhere(name) if self._hand_over(verb, other)]:
             getattr(runner, verb)(name)
 

@@ -91,6 +91,16 @@ class WorkerPool:
         """Return whether a trial runs or waits for its turn."""
         return trial.id in self.running or trial in self.line
 
+    @property
+    def is_pausing(self) -> bool:
+        """Whether a trial that has paused still counts as running, until its worker lets it go."""
+        return any(attempt.trial.status == Status.PAUSED for attempt in self.running.values())
+
+    def finish_pauses(self) -> None:
+        """Wait while `is_pausing`: until then nobody can resume or stop the trial. A worker does not wait."""
+        with self.changed:
+            self.changed.wait_for(lambda: self.is_here or not self.is_pausing)
+
     def wait(self, timeout: float | None) -> bool:
         """Wait until there is no worker thread. Return whether that happened within *timeout* seconds."""
         with self.changed:
@@ -169,6 +179,8 @@ class WorkerPool:
             self._forget(attempt)
             self._work_off()
             raise
+        with self.changed:
+            self.changed.notify_all()  # see finish_pauses
         return attempt
 
     def close(self, attempt: OpenAttempt, error: BaseException | None = None) -> None:
@@ -238,6 +250,7 @@ class WorkerPool:
                 self.line.append(trial)
                 if attempt.saves:  # the next attempt answers the request for a checkpoint
                     self._unanswered.add(trial.id)
+            self.changed.notify_all()  # see finish_pauses
 
     def _next(self) -> Attempt | None:
         assert self.run_settings is not None

@@ -344,8 +344,11 @@ class Runner(TrialSource):
         return trials
 
     def _answer(self, request: ControlRequest) -> bool:
-        """Do what another process asks for. Return False if nothing runs now. The pool's lock is held."""
-        if not self.pool.workers or self._experiment is None:
+        """Do what another process asks for. Return False if that must wait, or if nothing runs now.
+
+        The pool's lock is held.
+        """
+        if not self.pool.workers or self._experiment is None or self.pool.is_pausing:
             return False
         if self.is_tracked and request.trial not in self.pool.running:  # another process has it open
             return False
