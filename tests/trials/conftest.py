@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from nbckpt.trials import Experiment
 from nbckpt.trials.engine.experiment import _live
+from nbckpt.trials.engine.pool import WorkerPool
 
 SECONDS = 60
 
@@ -42,3 +46,24 @@ def forget(experiment: Experiment) -> Path:
     assert experiment.wait(SECONDS)
     _live.pop(experiment.folder)
     return experiment.folder
+
+
+@pytest.fixture
+def before_it_leaves(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Callable[[], object]], None]]:
+    """Keep each worker with its trial that has ended, until the yielded function has begun an act."""
+    forget, may_leave = WorkerPool._forget, threading.Event()
+
+    def late(*given: Any) -> None:
+        may_leave.wait(SECONDS)
+        forget(*given)
+
+    def begin(act: Callable[[], object]) -> None:
+        with ThreadPoolExecutor(1) as pool:
+            acting = pool.submit(act)
+            wait([acting], 0.3)  # long enough to act, also for another process, if that could be
+            may_leave.set()
+            acting.result(SECONDS)
+
+    monkeypatch.setattr(WorkerPool, "_forget", late)
+    yield begin
+    may_leave.set()

@@ -9,7 +9,6 @@ import pickle
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -444,18 +443,16 @@ def test_of_two_threads_that_resume_a_trial_one_is_refused(
 )
 @pytest.mark.parametrize("name", ["t0", None])
 def test_a_trial_that_shows_as_paused_obeys_at_once(
-    act: str, then: list[str], name: str | None, monkeypatch: pytest.MonkeyPatch
+    act: str, then: list[str], name: str | None, before_it_leaves: Callable[[Callable[[], object]], None]
 ) -> None:
-    forget, gate = WorkerPool._forget, Gate()
+    gate = Gate()
     experiment = nbckpt.run(gate.train, name="e")
     trial = experiment.trials[0]
     until(experiment, lambda: trial.status == Status.RUNNING)
-    with monkeypatch.context() as patch:
-        patch.setattr(WorkerPool, "_forget", lambda *given: (time.sleep(0.2), forget(*given)))
-        experiment.pause()
-        gate.go.release()
-        until(experiment, lambda: trial.status == Status.PAUSED)
-        getattr(experiment, act)(name)
+    experiment.pause()
+    gate.go.release()
+    until(experiment, lambda: trial.status == Status.PAUSED)
+    before_it_leaves(lambda: getattr(experiment, act)(name))
     if act == "resume":
         until(experiment, lambda: trial.status == Status.RUNNING)
         experiment.stop()

@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from nbckpt.trials import Experiment, Status
 from nbckpt.trials.engine import control
 from nbckpt.trials.engine.claim import Claim
 from nbckpt.trials.engine.experiment import _live
-from nbckpt.trials.engine.pool import WorkerPool
 from nbckpt.trials.engine.runner import Runner
 from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.model.trial import Trial
@@ -198,15 +196,12 @@ def test_another_kernel_pauses_and_resumes_a_trial(here: Experiment, gate: Gate)
 
 
 def test_another_kernel_stops_a_trial_that_shows_as_paused(
-    here: Experiment, gate: Gate, monkeypatch: pytest.MonkeyPatch
+    here: Experiment, gate: Gate, before_it_leaves: Callable[[Callable[[], object]], None]
 ) -> None:
-    forget, trial = WorkerPool._forget, here.trials[0]
-    other = in_another_kernel(here)
-    with monkeypatch.context() as patch:
-        patch.setattr(WorkerPool, "_forget", lambda *given: (time.sleep(0.5), forget(*given)))
-        here.pause("t0")
-        gate.until(lambda: trial.status == Status.PAUSED)
-        other.stop("t0")
+    other, trial = in_another_kernel(here), here.trials[0]
+    here.pause("t0")
+    gate.until(lambda: trial.status == Status.PAUSED)
+    before_it_leaves(lambda: other.stop("t0"))
     assert trial.status == Status.TERMINATED
 
 
