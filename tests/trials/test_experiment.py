@@ -9,7 +9,7 @@ import pickle
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -459,6 +459,39 @@ def test_a_trial_that_shows_as_paused_obeys_at_once(
         gate.go.release()
     assert experiment.wait(SECONDS)
     assert events(trial) == ["start", "pause", *then]
+
+
+@pytest.mark.parametrize("asks", ["function", "callback"])
+def test_a_trial_does_not_wait_for_the_pause_of_another(
+    asks: str, before_it_leaves: Callable[[Callable[[], object]], None]
+) -> None:
+    gates, asked = [threading.Semaphore(0), threading.Semaphore(0)], threading.Event()
+
+    def ask(by: str, at: int) -> None:
+        if by == asks and at == 1:
+            experiment.pause("t1")
+            asked.set()
+
+    def train(config: dict[str, Any]) -> None:
+        while True:
+            gates[config["at"]].acquire()
+            ask("function", config["at"])
+            nbckpt.report(i=1)
+
+    class Asking(nbckpt.trials.Callback):
+        def on_trial_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
+            ask("callback", trial.config["at"])
+
+    experiment = nbckpt.run(train, {"at": nbckpt.grid_search([0, 1])}, callbacks=[Asking()], max_concurrent=2)
+    until(experiment, lambda: statuses(experiment) == ["RUNNING"] * 2)
+    experiment.pause("t0")
+    gates[0].release()
+    until(experiment, lambda: experiment.trials[0].status == Status.PAUSED)
+    gates[1].release()
+    assert asked.wait(SECONDS / 2)  # the worker of t0 is kept for longer
+    before_it_leaves(lambda: gates[1].release())
+    assert experiment.wait(SECONDS)
+    assert statuses(experiment) == ["PAUSED"] * 2
 
 
 def test_of_two_threads_that_run_a_name_one_ends_the_other(
