@@ -18,7 +18,9 @@ import nbckpt
 from nbckpt.errors import CodecError, Interrupted, StoreError, UsageError
 from nbckpt.trials import Catalog, Status, Trainable
 from nbckpt.trials.engine import open_trial
+from nbckpt.trials.engine.open_attempt import OpenAttempt
 from nbckpt.trials.engine.open_trial import OpenTrial, end_all
+from nbckpt.trials.model.view import internals
 from nbckpt.trials.training import session
 
 
@@ -66,6 +68,26 @@ def test_the_functions_of_a_trial_work_in_a_tracked_loop() -> None:
     checkpoint = nbckpt.get_checkpoint()
     assert checkpoint is not None
     assert (Path(checkpoint.to_directory()) / "model.txt").read_text() == "weights"
+
+
+def test_a_stop_reaches_a_trial_that_opens_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = nbckpt.track("e", lr=0.1)
+    run.report(loss=1, checkpoint={"w": 7})
+    run.close(pause=True)
+    experiment, opens = run.experiment, OpenAttempt.open
+    assert experiment.wait(20)
+    stopping = threading.Thread(target=experiment.stop, args=("t0",))
+
+    def slowly(attempt: OpenAttempt) -> None:
+        stopping.start()
+        stopping.join(0.1)  # long enough to come in, while the trial shows as paused
+        opens(attempt)
+
+    monkeypatch.setattr(OpenAttempt, "open", slowly)
+    nbckpt.track("e", resume="t0")
+    stopping.join(20)
+    assert not stopping.is_alive()
+    assert internals(experiment).asked("t0") == "stop"
 
 
 def test_a_with_block_ends_its_trial(store: Path) -> None:
