@@ -117,8 +117,14 @@ def nodes(cluster: Nodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> It
         shutil.rmtree(place)
     if "second" not in cluster.nodes:
         cluster.add("second")
+    until(lambda: living_nodes() == len(cluster.nodes))  # Ray misses a removed node some 17 s later
     yield cluster
     until(lambda: not living_actors())
+
+
+def living_nodes() -> int:
+    """How many nodes Ray takes for alive."""
+    return sum(node["Alive"] for node in imported_ray().nodes())
 
 
 def living_actors() -> list[str]:
