@@ -461,6 +461,18 @@ def test_a_trial_that_shows_as_paused_obeys_at_once(
     assert events(trial) == ["start", "pause", *then]
 
 
+def test_a_trial_that_is_about_to_pause_says_when_to_resume() -> None:
+    gate = Gate()
+    experiment = nbckpt.run(gate.train, name="e")
+    until(experiment, lambda: experiment.trials[0].status == Status.RUNNING)
+    experiment.pause()
+    with pytest.raises(nbckpt.UsageError, match=r"resume\. t0 pauses after its next result: resume it then$"):
+        experiment.resume()
+    gate.go.release()
+    assert experiment.wait(SECONDS)
+    assert events(experiment.trials[0]) == ["start", "pause"]
+
+
 @pytest.mark.parametrize("asks", ["function", "callback"])
 def test_a_trial_does_not_wait_for_the_pause_of_another(
     asks: str, before_it_leaves: Callable[[Callable[[], object]], None]

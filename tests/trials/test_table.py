@@ -331,11 +331,13 @@ def test_without_a_set_end_finished_trials_give_the_estimate(made: Made) -> None
 
 
 def test_nothing_to_resume_names_what_can_be_done_instead(made: Made) -> None:
+    asked = made.experiment._runner.asked
     made.trial({"loss": 1})
-    assert nothing_to_resume("e", made.experiment.trials) == "'e' has nothing to resume"
+    assert nothing_to_resume("e", made.experiment.trials, asked) == "'e' has nothing to resume"
     with TrialRecorder(made.trial({"loss": 1}, end=False)) as recorder:
         recorder.end("stopped", stopped_early=True)
-    assert nothing_to_resume("e", made.experiment.trials).endswith("stopped trial: %ckpt resume e/t1")
+    said = nothing_to_resume("e", made.experiment.trials, asked)
+    assert said.endswith("stopped trial: %ckpt resume e/t1")
 
 
 def test_an_interrupted_trial_is_noted_with_the_resume_command(made: Made) -> None:

@@ -340,7 +340,7 @@ class Runner(TrialSource):
         if not (trials or self.to_suggest or any(map(is_held, self.trials.values()))):
             if not self.trials:
                 raise UsageError(no_trials(self.folder.name))
-            raise UsageError(nothing_to_resume(self.folder.name, self.trials.values()))
+            raise UsageError(nothing_to_resume(self.folder.name, self.trials.values(), self.asked))
         return trials
 
     def _answer(self, request: ControlRequest) -> bool:

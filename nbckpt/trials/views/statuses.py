@@ -6,7 +6,7 @@ It also counts the trials in each status, and says why a trial failed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from nbckpt.render import count
 from nbckpt.trials.model.trial import Status, Trial
@@ -38,12 +38,20 @@ def counted(states: Mapping[str, str]) -> str:
     return ", ".join([count(len(states), "trial"), *parts])
 
 
-def nothing_to_resume(name: str, trials: Iterable[Trial]) -> str:
-    """Return what to say of an experiment whose trials have all ended."""
+def nothing_to_resume(name: str, trials: Iterable[Trial], asked: Callable[[str], str]) -> str:
+    """Return what to say of an experiment none of whose trials can be resumed now.
+
+    Args:
+        name: The experiment's name.
+        trials: Its trials.
+        asked: What a running trial was asked to do next: see `Runner.asked`.
+    """
     known = [*trials]
+    pausing = [trial.id for trial in known if asked(trial.id) == "pause"]
     failed = any(trial.status == Status.ERROR for trial in known)
     stopped = [trial.id for trial in known if trial.stopped_early]
     hints = [
+        *([f"{pausing[0]} pauses after its next result: resume it then"] if pausing else []),
         *([f"Retry failed trials: %ckpt resume {name} --errored"] if failed else []),
         *([f"Continue a stopped trial: %ckpt resume {name}/{stopped[0]}"] if stopped else []),
     ]
