@@ -258,7 +258,7 @@ def test_the_checkpoint_of_a_paused_trial_is_not_removed(run: Run, tmp_path: Pat
     def train(config: dict[str, Any]) -> None:
         for step in range(2):
             nbckpt.report(loss=step, checkpoint={"step": step})
-        known.wait(10)
+        known.wait(60)
         experiment.pause()
         nbckpt.report(loss=2, checkpoint={"step": 2})
 
@@ -281,10 +281,10 @@ def test_checkpoints_of_a_running_trial_are_not_removed(run: Run, tmp_path: Path
         for step in range(2):
             nbckpt.report(loss=step, checkpoint={"step": step})
         saved.set()
-        go_on.wait(30)
+        go_on.wait(60)
 
     experiment = nbckpt.run(train, {}, folder=tmp_path / "store" / "experiments", name="net")
-    assert saved.wait(30)
+    assert saved.wait(60)
     with pytest.raises(UsageError, match=r"net/t0 is running\. Stop it first: %ckpt stop net/t0"):
         run("rm", "net/t0@1")
     go_on.set()

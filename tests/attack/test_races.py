@@ -243,10 +243,10 @@ class Meeting(MemoryStore):
     def put(self, key: str, data: Data) -> None:
         is_first = key.startswith(self._shown) and "/00000001-" in key
         if is_first:
-            self._barrier.wait(10)  # all have looked
+            self._barrier.wait(60)  # all have looked
         super().put(key, data)
         if is_first:
-            self._barrier.wait(10)
+            self._barrier.wait(60)
 
 
 @pytest.mark.parametrize("writers", [2, 5])

@@ -51,7 +51,7 @@ class Far(MemoryStore):
             self.on_read(stop - start)
         try:
             if stop - start > LARGE:
-                self.gate.wait(timeout=30)
+                self.gate.wait(timeout=60)
             return super().get(key, start, stop)
         finally:
             with self._lock:

@@ -268,7 +268,7 @@ class Far(MemoryStore):
 
     def get(self, key: str, start: int = 0, stop: int | None = None) -> bytes:
         if key.startswith("packs/") and start:
-            self.gate.wait(timeout=30)
+            self.gate.wait(timeout=60)
             self.reads += 1
         return super().get(key, start, stop)
 

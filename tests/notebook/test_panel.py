@@ -443,7 +443,7 @@ def test_the_panel_follows_and_pauses_trials_of_another_kernel(notebook: Noteboo
     gate.release()
     until(lambda: "far: 1 trial, 1 paused" in shown(panel))
     until(lambda: not ticks())
-    assert here.wait(20)
+    assert here.wait(60)
 
 
 @pytest.mark.slow

@@ -265,7 +265,7 @@ def test_a_push_to_s3_is_followed_and_cancelled_with_clicks(
     place.press("Enter")
     click(panel, "Set")
     sees(panel, "Pushing: ")
-    assert stalled.struck.wait(20)
+    assert stalled.struck.wait(60)
     pictures(lab, "panel-sync-under-way")
     click(panel, "Cancel")
     sees(panel, "it was cancelled")

@@ -42,7 +42,7 @@ def trained(notebook: Notebook) -> Notebook:
 def wait(notebook: Notebook) -> None:
     """Let the newest experiment go on to its end."""
     notebook.run("gate.release(1000)")
-    assert notebook.run("%ckpt trials").experiment.wait(20)
+    assert notebook.run("%ckpt trials").experiment.wait(60)
 
 
 def test_values_are_literals_or_variables_also_in_lists(trained: Notebook) -> None:
@@ -225,7 +225,7 @@ def test_output_after_the_end_of_the_cell_is_in_the_log(trained: Notebook) -> No
     for i in range(3):
         trained.run("gate.release()" if i != 1 else "%%ckpt save inner\ngate.release()")
         until(lambda: experiment.trials[0].iteration == i + 1)  # noqa: B023  it is done within this turn
-    assert experiment.wait(20)
+    assert experiment.wait(60)
     trained.run("2 + 2")
     assert experiment.trials[0].log() == ["at 0", "at 1", "at 2"]
     assert "at 2" in str(trained.run("%ckpt show t0"))

@@ -27,7 +27,7 @@ def join() -> None:
     """Wait for what follows experiments."""
     for thread in threading.enumerate():
         if thread.name == "nbckpt-live":
-            thread.join(20)
+            thread.join(60)
 
 
 @pytest.fixture

@@ -131,7 +131,7 @@ def test_a_stalled_request_continues_after_its_release(proxy: Proxy, place: dict
     got: list[tuple[int, bytes]] = []
     asking = threading.Thread(target=lambda: got.append(ask(proxy)))
     asking.start()
-    assert fault.struck.wait(20)
+    assert fault.struck.wait(60)
     assert got == []
     assert getattr(proxy.requests[0], *place) == next(iter(place.values()))
     proxy.heal()

@@ -125,7 +125,7 @@ class Deleting(MemoryStore):
     def delete(self, key: str) -> None:
         if key.startswith("packs/") and self.push.ident is None:
             self.push.start()
-            assert self.waits.wait(20)
+            assert self.waits.wait(60)
         super().delete(key)
 
 

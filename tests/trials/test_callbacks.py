@@ -71,7 +71,7 @@ def train(config: dict[str, Any]) -> None:
 
 def run(*callbacks: Callback, config: dict[str, Any] | None = None, **kwargs: Any) -> Experiment:
     experiment = nbckpt.run(train, config, name="e", callbacks=callbacks, max_concurrent=1, **kwargs)
-    assert experiment.wait(20)
+    assert experiment.wait(60)
     return experiment
 
 
@@ -104,17 +104,17 @@ def test_a_resume_calls_setup_again_and_a_pause_is_no_completion() -> None:
         if nbckpt.get_checkpoint() is None:
             nbckpt.report(loss=0, checkpoint={})
             reported.set()
-            assert go.wait(20)
+            assert go.wait(60)
         nbckpt.report(loss=1)
 
     experiment = nbckpt.run(train, callbacks=[Listener()], name="e")
-    assert reported.wait(20)
+    assert reported.wait(60)
     experiment.pause()
     go.set()
-    assert experiment.wait(20)
+    assert experiment.wait(60)
     assert [call.split()[0] for call in heard if "complete" in call or "end" in call] == ["on_experiment_end"]
     experiment.resume()
-    assert experiment.wait(20)
+    assert experiment.wait(60)
     assert heard.count("setup e") == heard.count("on_experiment_end t0") == 2
     assert heard[-2] == "on_trial_complete t0 TERMINATED done"
 
@@ -124,7 +124,7 @@ def test_stored_callbacks_are_called_when_a_new_kernel_resumes(store: Path) -> N
     heard.clear()
     _live.clear()
     experiment = Experiment.read(store / "experiments" / "e").resume(errored=True)
-    assert experiment.wait(20)
+    assert experiment.wait(60)
     assert experiment.notes == []
     assert [heard[0], heard[-1]] == ["setup e", "on_experiment_end t0"]
 
@@ -156,7 +156,7 @@ class Slow(Callback):
 
     def on_trial_start(self, trial: Any) -> None:
         self.inside.set()
-        assert self.go.wait(20)
+        assert self.go.wait(60)
         self.order.append("start")
 
     def on_trial_complete(self, trial: Any) -> None:
@@ -169,7 +169,7 @@ def test_callbacks_are_called_by_one_thread_at_a_time() -> None:
     first = threading.Thread(target=callbacks.call, args=("on_trial_start", None))
     second = threading.Thread(target=callbacks.call, args=("on_trial_complete", None))
     first.start()
-    assert slow.inside.wait(20)
+    assert slow.inside.wait(60)
     second.start()
     second.join(0.1)  # long enough to get in, if that could be
     slow.go.set()

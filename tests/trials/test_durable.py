@@ -673,7 +673,7 @@ def resumed(experiment: nbckpt.trials.Experiment) -> list[int]:
     """Go on with the only trial, without its conditions, and return what it reported."""
     experiment._runner.spec = replace(experiment.spec, stop=None)
     experiment.resume("t0")
-    assert experiment.wait(20)
+    assert experiment.wait(60)
     assert experiment.trials[0].status == Status.TERMINATED
     return [result["i"] for result in experiment.trials[0].results]
 
@@ -690,7 +690,7 @@ def test_a_trial_resumes_from_a_remote_copy_of_a_lost_checkpoint(
 
     kept = tmp_path / "remote" / "e" / "t0"
     experiment = nbckpt.run(durable(train, tmp_path / "remote"), {"n": 5}, name="e", stop={"i": 3})
-    assert experiment.wait(20)
+    assert experiment.wait(60)
     for path in (experiments / "e" / "t0").glob("checkpoint_*"):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     if damaged:
@@ -708,11 +708,11 @@ def test_a_trial_with_unreachable_storage_does_not_start_over(experiments: Path)
         stores = {"test://s/e/t0": store}
 
     experiment = nbckpt.run(durable(Stepping, "test://s"), name="e", stop={"n": 3}, checkpoint_every=1)
-    assert experiment.wait(20)
+    assert experiment.wait(60)
     shutil.rmtree(experiments / "e" / "t0" / "checkpoint_000003")
     lost.set()
     experiment.resume("t0")
-    assert experiment.wait(20)
+    assert experiment.wait(60)
     trial = experiment.trials[0]
     assert (trial.status, trial.iteration) == (Status.ERROR, 3)
     assert "the storage failed" in trial.error
@@ -737,7 +737,7 @@ def test_a_checkpoint_that_is_not_uploaded_does_not_count(
         checkpoint_every=1,
         keep_checkpoints=RetentionPolicy(1),
     )
-    assert experiment.wait(20)
+    assert experiment.wait(60)
     trial = experiment.trials[0]
     assert (trial.status, trial.iteration) == (Status.TERMINATED, 3)
     assert (trial.checkpoint_name, trial.unsaved_results) == ("checkpoint_000002", 1)

@@ -432,18 +432,18 @@ def test_gc_keeps_the_media_of_a_running_experiment(session: Session) -> None:
 
     def train(config: dict[str, Any]) -> None:
         reached.set()
-        gate.wait(20)
+        gate.wait(60)
         nbckpt.report(loss=1.0, note=nbckpt.media.Text("long"))
 
     experiment = nbckpt.run(train, {}, name="e", folder=folder, executor="thread")
-    assert reached.wait(20)
+    assert reached.wait(60)
     # A report writes its media first; its line of the journal comes a moment later.
     media = store(folder / "e", {"note": nbckpt.media.Text("long").encode()})
     said(session, "gc")
     file = folder / "e" / "media" / f"{media['note']['digest']}.txt"
     assert file.exists()
     gate.set()
-    assert experiment.wait(20)
+    assert experiment.wait(60)
     said(session, "gc")
     assert file.exists()
 

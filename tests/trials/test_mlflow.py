@@ -133,7 +133,7 @@ def test_a_paused_or_stopped_trial_is_a_killed_run(uri: str, wish: str) -> None:
     def train(config: dict[str, Any]) -> None:
         nbckpt.report(loss=1.0, checkpoint={})
         reported.set()
-        assert go.wait(20)
+        assert go.wait(60)
         nbckpt.report(loss=0.5, checkpoint={})
         nbckpt.report(loss=0.1)
 

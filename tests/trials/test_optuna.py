@@ -124,16 +124,16 @@ def test_a_trial_that_a_user_stops_is_pruned() -> None:
     def train(config: dict[str, Any]) -> None:
         nbckpt.report(loss=1.0)
         reported.set()
-        assert go.wait(20)
+        assert go.wait(60)
         nbckpt.report(loss=0.5)
         nbckpt.report(loss=0.1)
 
     given = study()
     experiment = nbckpt.run(train, SPACE, search=given, metric="loss", mode="min")
-    assert reported.wait(20)
+    assert reported.wait(60)
     experiment.stop()
     go.set()
-    assert experiment.wait(20)
+    assert experiment.wait(60)
     assert states(given) == ["PRUNED"]
     assert given.trials[0].intermediate_values == {1: 1.0, 2: 0.5}
 
@@ -177,18 +177,18 @@ def cut_off(given: Any, space: dict[str, Any]) -> Experiment:
         for i in range(3):
             nbckpt.report(loss=float(i), first=True, checkpoint={"i": i + 1} if i % 2 else None)
         reached.set()
-        assert go.wait(20)
+        assert go.wait(60)
         nbckpt.report(loss=9.0, first=True)
 
     experiment = nbckpt.run(
         until_three, space, search=given, num_samples=2, name="e", metric="loss", mode="min", max_concurrent=1
     )
-    assert reached.wait(20)
+    assert reached.wait(60)
     journal = experiment.trials[1].folder / "events.jsonl"
     kept = journal.read_bytes()
     experiment.pause()
     go.set()
-    assert experiment.wait(20)
+    assert experiment.wait(60)
     journal.write_bytes(kept)
     _live.clear()
     return experiment
@@ -262,7 +262,7 @@ def test_a_failed_trial_that_is_resumed_becomes_complete() -> None:
     given = study()
     experiment = search(train, given, num_samples=1)
     experiment.resume(errored=True)
-    assert experiment.wait(20)
+    assert experiment.wait(60)
     assert states(given) == ["FAIL", "COMPLETE"]
     assert given.trials[0].params == given.trials[1].params
 

@@ -97,16 +97,16 @@ def test_a_paused_trial_is_known_to_the_sampler_when_it_goes_on() -> None:
     def paused(config: dict[str, Any]) -> None:
         nbckpt.report(loss=1.0)
         reported.set()
-        assert go.wait(20)
+        assert go.wait(60)
         nbckpt.report(loss=0.5)
 
     experiment = nbckpt.run(
         paused, SPACE, search="random", name="e", executor="thread", metric="loss", mode="min", seed=7
     )
-    assert reported.wait(20)
+    assert reported.wait(60)
     experiment.pause()
     go.set()
-    assert experiment.wait(20)
+    assert experiment.wait(60)
     assert [trial.iteration for trial in experiment.trials] == [2]
     x = xs(experiment)
     del experiment

@@ -50,7 +50,7 @@ def configs(experiment: Experiment) -> list[dict[str, Any]]:
 def test_a_search_suggests_configurations_and_sees_reports() -> None:
     search = Counting()
     experiment = nbckpt.run(train, search=search, num_samples=2, max_concurrent=1)
-    assert experiment.wait(20)
+    assert experiment.wait(60)
     assert configs(experiment) == [{"n": 0}, {"n": 1}]
     assert search.calls == [
         *("suggest t0", "reported t0 1", "reported t0 2", "reported t0 3", "ended t0 TERMINATED"),
@@ -64,7 +64,7 @@ def test_a_search_suggests_configurations_and_sees_reports() -> None:
 
 def test_an_exhausted_search_ends_the_experiment() -> None:
     experiment = nbckpt.run(train, search=Counting(most=3), num_samples=10, max_concurrent=2)
-    assert experiment.wait(20)
+    assert experiment.wait(60)
     assert [trial.status for trial in experiment.trials] == [Status.TERMINATED] * 3
 
 
@@ -81,7 +81,7 @@ def test_a_search_is_called_by_one_thread_at_a_time() -> None:
     class Slow(Counting):
         def suggest(self, trial_id: str) -> None:
             inside.set()
-            assert go.wait(20)
+            assert go.wait(60)
             order.append("suggest")
 
         def ended(self, trial: Any) -> None:
@@ -91,7 +91,7 @@ def test_a_search_is_called_by_one_thread_at_a_time() -> None:
     first = threading.Thread(target=calls.suggest, args=("t0",))
     second = threading.Thread(target=calls.ended, args=(None,))
     first.start()
-    assert inside.wait(20)
+    assert inside.wait(60)
     second.start()
     second.join(0.1)  # long enough to get in, if that could be
     go.set()
@@ -107,7 +107,7 @@ def test_a_failing_search_ends_and_the_trials_continue(method: str, monkeypatch:
 
     monkeypatch.setattr(Counting, method, fail)
     experiment = nbckpt.run(train, search=Counting(), num_samples=3, max_concurrent=1)
-    assert experiment.wait(20)
+    assert experiment.wait(60)
     assert experiment.notes == [f"the search is over since {method} failed: RuntimeError: no database"]
     assert all(trial.note == "done" for trial in experiment.trials)
     assert len(experiment.trials) == (0 if method in {"setup", "suggest"} else 1)
@@ -118,21 +118,21 @@ def test_a_pause_stops_the_search_until_the_resume() -> None:
 
     def train(config: dict[str, Any]) -> None:
         started.set()
-        assert go.wait(20)
+        assert go.wait(60)
         nbckpt.report(loss=config["n"], checkpoint={})
 
     search = Counting()
     experiment = nbckpt.run(train, search=search, num_samples=3, max_concurrent=1)
-    assert started.wait(20)
+    assert started.wait(60)
     experiment.pause()
     go.set()
-    assert experiment.wait(20)
+    assert experiment.wait(60)
     assert [trial.status for trial in experiment.trials] == [Status.PAUSED]
     experiment.resume("t0")
-    assert experiment.wait(20)
+    assert experiment.wait(60)
     assert [trial.status for trial in experiment.trials] == [Status.TERMINATED]
     experiment.resume()
-    assert experiment.wait(20)
+    assert experiment.wait(60)
     assert [call for call in search.calls if "suggest" in call] == ["suggest t0", "suggest t1", "suggest t2"]
     with pytest.raises(UsageError, match="nothing to resume"):
         experiment.resume()
@@ -141,7 +141,7 @@ def test_a_pause_stops_the_search_until_the_resume() -> None:
 def test_a_search_learns_that_a_paused_trial_was_stopped() -> None:
     search = Counting()
     experiment = nbckpt.run(train, search=search, num_samples=1)
-    assert experiment.wait(20)
+    assert experiment.wait(60)
     with TrialRecorder(experiment.trials[0]) as recorder:
         recorder.pause()
     search.calls.clear()
@@ -167,7 +167,7 @@ class Odd(Search):
 @pytest.mark.parametrize("config", [5, [1], "n"])
 def test_a_search_that_suggests_no_dict_is_over(config: Any) -> None:
     experiment = nbckpt.run(train, search=Odd(config), num_samples=2)
-    assert experiment.wait(20)
+    assert experiment.wait(60)
     assert experiment.notes == [f"the search is over since suggest returned {config!r}, and not a dict"]
 
 

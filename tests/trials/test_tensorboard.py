@@ -22,7 +22,7 @@ pytest.importorskip("tensorboard", reason="needs TensorBoard")
 
 def run(fn: Any, logdir: Path, config: dict[str, Any] | None = None, **kwargs: Any) -> Experiment:
     experiment = nbckpt.run(fn, config, name="e", callbacks=[TensorBoardCallback(logdir)], **kwargs)
-    assert experiment.wait(30)
+    assert experiment.wait(60)
     assert experiment.notes == []
     return experiment
 
@@ -96,7 +96,7 @@ def test_a_paused_trial_continues_in_its_folder(tmp_path: Path) -> None:
     with TrialRecorder(experiment.trials[0]) as recorder:
         recorder.pause()
     experiment.resume()
-    assert experiment.wait(30)
+    assert experiment.wait(60)
     assert experiment.notes == []
     assert scalars(tmp_path / "log" / "e" / "t0", "loss") == [(1, 0.0), (2, 0.0), (3, 1.0), (4, 2.0)]
 

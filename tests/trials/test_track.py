@@ -49,7 +49,7 @@ def test_a_tracked_loop_is_a_trial_like_any_other(store: Path) -> None:
     assert run.checkpoint is not None
     assert run.checkpoint.to_dict() == {"w": 7}
     run.finish()
-    run.experiment.wait(20)
+    run.experiment.wait(60)
     (trial,) = read(store).trials
     assert trial.status == Status.TERMINATED
     assert trial.config == {"layers": [1, 2], "lr": 0.1}
@@ -75,7 +75,7 @@ def test_a_stop_reaches_a_trial_that_opens_again(monkeypatch: pytest.MonkeyPatch
     run.report(loss=1, checkpoint={"w": 7})
     run.close(pause=True)
     experiment, opens = run.experiment, OpenAttempt.open
-    assert experiment.wait(20)
+    assert experiment.wait(60)
     stopping = threading.Thread(target=experiment.stop, args=("t0",))
 
     def slowly(attempt: OpenAttempt) -> None:
@@ -85,7 +85,7 @@ def test_a_stop_reaches_a_trial_that_opens_again(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(OpenAttempt, "open", slowly)
     nbckpt.track("e", resume="t0")
-    stopping.join(20)
+    stopping.join(60)
     assert not stopping.is_alive()
     assert internals(experiment).asked("t0") == "stop"
 
@@ -323,7 +323,7 @@ def test_only_its_own_code_resumes_a_loop(store: Path) -> None:
     run = nbckpt.track("e")
     run.report(loss=1)
     run.close(pause=True)
-    run.experiment.wait(20)
+    run.experiment.wait(60)
     with pytest.raises(UsageError, match=r"nbckpt.track\('e', resume=True\)"):
         run.experiment.resume()
     assert "nbckpt.track('e', resume=True)" in str(run.experiment)
