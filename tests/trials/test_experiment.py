@@ -461,13 +461,17 @@ def test_a_trial_that_shows_as_paused_obeys_at_once(
     assert events(trial) == ["start", "pause", *then]
 
 
-def test_a_trial_that_is_about_to_pause_says_when_to_resume() -> None:
+@pytest.mark.parametrize(("name", "label"), [(None, "'e'"), ("t0", "'e/t0'")])
+def test_a_trial_that_runs_says_why_it_cannot_be_resumed(name: str | None, label: str) -> None:
     gate = Gate()
     experiment = nbckpt.run(gate.train, name="e")
     until(experiment, lambda: experiment.trials[0].status == Status.RUNNING)
+    with pytest.raises(nbckpt.UsageError, match=rf"^{label} has nothing to resume: 1 trial, 1 running$"):
+        experiment.resume(name)
     experiment.pause()
-    with pytest.raises(nbckpt.UsageError, match=r"resume\. t0 pauses after its next result: resume it then$"):
-        experiment.resume()
+    pausing = r"1 trial, 1 pausing\. t0 pauses after its next result: resume it then$"
+    with pytest.raises(nbckpt.UsageError, match=pausing):
+        experiment.resume(name)
     gate.go.release()
     assert experiment.wait(SECONDS)
     assert events(experiment.trials[0]) == ["start", "pause"]

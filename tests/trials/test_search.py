@@ -138,6 +138,23 @@ def test_a_pause_stops_the_search_until_the_resume() -> None:
         experiment.resume()
 
 
+def test_a_running_trial_is_not_resumed_while_a_search_goes_on() -> None:
+    started, go = threading.Event(), threading.Event()
+
+    def train(config: dict[str, Any]) -> None:
+        started.set()
+        assert go.wait(60)
+        nbckpt.report(loss=config["n"])
+
+    experiment = nbckpt.run(train, search=Counting(), num_samples=2, name="e", max_concurrent=1)
+    assert started.wait(60)
+    with pytest.raises(UsageError, match=r"^'e/t0' has nothing to resume: 1 trial, 1 running$"):
+        experiment.resume("t0")
+    go.set()
+    assert experiment.wait(60)
+    assert len(experiment.trials) == 2
+
+
 def test_a_search_learns_that_a_paused_trial_was_stopped() -> None:
     search = Counting()
     experiment = nbckpt.run(train, search=search, num_samples=1)

@@ -331,13 +331,18 @@ def test_without_a_set_end_finished_trials_give_the_estimate(made: Made) -> None
 
 
 def test_nothing_to_resume_names_what_can_be_done_instead(made: Made) -> None:
-    asked = made.experiment._runner.asked
+    def said() -> str:
+        return nothing_to_resume("e", made.experiment.trials, made.experiment._runner.asked)
+
     made.trial({"loss": 1})
-    assert nothing_to_resume("e", made.experiment.trials, asked) == "'e' has nothing to resume"
+    assert said() == "'e' has nothing to resume: 1 trial, 1 done"
+    for _ in range(2):
+        with TrialRecorder(made.trial({"loss": 1}, end=False)) as recorder:
+            recorder.end("stopped", stopped_early=True)
+    assert said().endswith("done, 2 stopped. Continue a stopped trial: %ckpt resume e/t1")
     with TrialRecorder(made.trial({"loss": 1}, end=False)) as recorder:
-        recorder.end("stopped", stopped_early=True)
-    said = nothing_to_resume("e", made.experiment.trials, asked)
-    assert said.endswith("stopped trial: %ckpt resume e/t1")
+        recorder.fail(ValueError("bad"), retry=False)
+    assert ", 1 failed. Retry failed trials: %ckpt resume e --errored. Continue a" in said()
 
 
 def test_an_interrupted_trial_is_noted_with_the_resume_command(made: Made) -> None:

@@ -323,12 +323,13 @@ class Runner(TrialSource):
         """Return the trials that `resume` means. None of them runs.
 
         Raises:
-            UsageError: There are no such trials, and the search makes no further ones.
+            UsageError: The trial runs already, or all run or have ended and the search makes none.
         """
         self.refresh()
+        chosen = self._chosen(name)
         trials = [
             trial
-            for trial in self._chosen(name)
+            for trial in chosen
             if (name or (errored if trial.status == Status.ERROR else not trial.finished))
             and not self.pool.has(trial)
             and (name or self.spec.scheduler is None or not is_held(trial))
@@ -337,10 +338,12 @@ class Runner(TrialSource):
         if damaged := [trial for trial in trials if trial.status == Status.DAMAGED]:
             label = f"{self.folder.name}/{damaged[0].id}"
             raise UsageError(f"{label} cannot be resumed: {damaged[0].damage}. Run it again")
-        if not (trials or self.to_suggest or any(map(is_held, self.trials.values()))):
-            if not self.trials:
+        continues = not name and (self.to_suggest or any(map(is_held, chosen)))
+        if not (trials or continues):
+            if not chosen:
                 raise UsageError(no_trials(self.folder.name))
-            raise UsageError(nothing_to_resume(self.folder.name, self.trials.values(), self.asked))
+            label = f"{self.folder.name}/{name}" if name else self.folder.name
+            raise UsageError(nothing_to_resume(label, chosen, self.asked))
         return trials
 
     def _answer(self, request: ControlRequest) -> bool:

@@ -13,8 +13,9 @@ from nbckpt.trials.model.trial import Status, Trial
 from nbckpt.trials.model.view import ExperimentView, internals
 
 PENDING, RUNNING, PAUSED, FAILED, INTERRUPTED = "pending", "running", "paused", "failed", "interrupted"
+PAUSING, STOPPED_EARLY = "pausing", "stopped"
 _WORDS = {status: status.lower() for status in Status} | {Status.TERMINATED: "done", Status.ERROR: FAILED}
-_ASKED = {"pause": "pausing", "stop": "stopping", "checkpoint": "saving"}
+_ASKED = {"pause": PAUSING, "stop": "stopping", "checkpoint": "saving"}
 
 
 def states_of(experiment: ExperimentView) -> dict[str, str]:
@@ -29,7 +30,7 @@ def states_of(experiment: ExperimentView) -> dict[str, str]:
 
 def word(trial: Trial) -> str:
     """Return a trial's status in a word, regardless of who runs it."""
-    return "stopped" if trial.stopped_early else _WORDS[trial.status]
+    return STOPPED_EARLY if trial.stopped_early else _WORDS[trial.status]
 
 
 def counted(states: Mapping[str, str]) -> str:
@@ -39,23 +40,23 @@ def counted(states: Mapping[str, str]) -> str:
 
 
 def nothing_to_resume(name: str, trials: Iterable[Trial], asked: Callable[[str], str]) -> str:
-    """Return what to say of an experiment none of whose trials can be resumed now.
+    """Return what to say if none of these trials can be resumed now, and what can be done instead.
 
     Args:
-        name: The experiment's name.
-        trials: Its trials.
+        name: The name of the experiment, or of its trial if it is only about one.
+        trials: The trials, at least one.
         asked: What a running trial was asked to do next: see `Runner.asked`.
     """
-    known = [*trials]
-    pausing = [trial.id for trial in known if asked(trial.id) == "pause"]
-    failed = any(trial.status == Status.ERROR for trial in known)
-    stopped = [trial.id for trial in known if trial.stopped_early]
-    hints = [
-        *([f"{pausing[0]} pauses after its next result: resume it then"] if pausing else []),
-        *([f"Retry failed trials: %ckpt resume {name} --errored"] if failed else []),
-        *([f"Continue a stopped trial: %ckpt resume {name}/{stopped[0]}"] if stopped else []),
-    ]
-    return ". ".join([f"{name!r} has nothing to resume", *hints])
+    states = {trial.id: _ASKED.get(asked(trial.id), word(trial)) for trial in trials}
+    first = {state: trial for trial, state in reversed(states.items())}
+    said = [f"{name!r} has nothing to resume: {counted(states)}"]
+    if PAUSING in first:
+        said.append(f"{first[PAUSING]} pauses after its next result: resume it then")
+    if FAILED in first:
+        said.append(f"Retry failed trials: %ckpt resume {name} --errored")
+    if STOPPED_EARLY in first:
+        said.append(f"Continue a stopped trial: %ckpt resume {name}/{first[STOPPED_EARLY]}")
+    return ". ".join(said)
 
 
 def no_trials(name: str) -> str:
