@@ -23,9 +23,14 @@ def states_of(experiment: ExperimentView) -> dict[str, str]:
     states = {trial.id: word(trial) for trial in experiment.trials}
     unfinished = [name for name, state in states.items() if state in {PENDING, RUNNING}]
     states |= dict.fromkeys(internals(experiment).lost(unfinished), INTERRUPTED)
-    asked = internals(experiment).asked
-    signals = {name: asked(name) for name, state in states.items() if state == RUNNING}
-    return states | {name: _ASKED[signal] for name, signal in signals.items() if signal}
+    return _with_signals(states, internals(experiment).asked)
+
+
+def _with_signals(states: Mapping[str, str], asked: Callable[[str], str]) -> dict[str, str]:
+    """Return *states*, and for a running trial what it was asked to do next."""
+    return {
+        name: _ASKED.get(asked(name), state) if state == RUNNING else state for name, state in states.items()
+    }
 
 
 def word(trial: Trial) -> str:
@@ -47,7 +52,7 @@ def nothing_to_resume(name: str, trials: Iterable[Trial], asked: Callable[[str],
         trials: The trials, at least one.
         asked: What a running trial was asked to do next: see `Runner.asked`.
     """
-    states = {trial.id: _ASKED.get(asked(trial.id), word(trial)) for trial in trials}
+    states = _with_signals({trial.id: word(trial) for trial in trials}, asked)
     first = {state: trial for trial, state in reversed(states.items())}
     said = [f"{name!r} has nothing to resume: {counted(states)}"]
     if PAUSING in first:
