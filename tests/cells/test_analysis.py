@@ -22,9 +22,14 @@ ROWS = [row.split(" | ") for row in (Path(__file__).parent / "ways.txt").read_te
 @pytest.fixture(autouse=True)
 def notebook(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The namespace of a notebook: that of a module, as in a kernel."""
-    module = types.ModuleType("notebook")
-    monkeypatch.setitem(sys.modules, "notebook", module)
-    exec("idle = [0]", vars(module))
+    monkeypatch.setitem(sys.modules, "notebook", None)
+    return new_notebook()
+
+
+def new_notebook(setup: str = "") -> dict[str, Any]:
+    """Return the namespace of a new notebook that ran a cell."""
+    module = sys.modules["notebook"] = types.ModuleType("notebook")
+    run(f"idle = [0]⏎{setup}", vars(module))
     return vars(module)
 
 
@@ -41,21 +46,20 @@ def around(cell: str, namespace: dict[str, Any]) -> Touched:
     return before | touched(source, namespace)
 
 
-@pytest.mark.parametrize(("setup", "cell", "changed"), ROWS, ids=range(len(ROWS)))
-def test_each_way_to_touch_a_variable_is_seen(
-    notebook: dict[str, Any], setup: str, cell: str, changed: str
-) -> None:
-    run(setup, notebook)
-    before = dict(notebook)
-    answer = around(cell, notebook)
-    if changed == "*":
-        assert answer.everything
-        return
-    assert answer.everything is None
-    assert {*changed.split()} <= answer.names
-    assert "idle" not in answer.names
-    visible = {name for name in {*before, *notebook} if not name.startswith("__")}
-    assert {name for name in visible if before.get(name) is not notebook.get(name)} <= answer.names
+def test_each_way_to_touch_a_variable_is_seen(subtests: pytest.Subtests) -> None:
+    for setup, cell, changed in ROWS:
+        with subtests.test(setup=setup, cell=cell):
+            notebook = new_notebook(setup)
+            before = dict(notebook)
+            answer = around(cell, notebook)
+            if changed == "*":
+                assert answer.everything
+                continue
+            assert answer.everything is None
+            assert {*changed.split()} <= answer.names
+            assert "idle" not in answer.names
+            visible = {name for name in {*before, *notebook} if not name.startswith("__")}
+            assert {name for name in visible if before.get(name) is not notebook.get(name)} <= answer.names
 
 
 def test_the_table_has_many_ways() -> None:
@@ -65,65 +69,63 @@ def test_the_table_has_many_ways() -> None:
 # Magics, and cells that are not plain Python.
 
 
-@pytest.mark.parametrize(
-    ("cell", "names"),
-    [
-        ("%time x = f(y)", {"x", "y", "f", "c"}),
-        ("%timeit -n 3 -r 1 f(y)", {"y", "f", "c"}),
-        ("%%time\nx = f(y)\n", {"x", "y", "f", "c"}),
-        ("%%timeit -n 3 z = 1\nf(z)\n", {"z", "f", "c"}),
-        ("%%capture out\nx = f(y)\n", {"x", "y", "f", "c", "out"}),
-        ("%%time\n%time x = y\n", {"x", "y"}),
-        ("%matplotlib inline\nx = y", {"x", "y"}),
-        ("%ckpt save all\nx = 1", {"x"}),
-        ("%%ckpt save all\nf(y)\n", {"y", "f", "c"}),
-        ("%%ckpt cell name --pin numpy\nf(y)\n", {"y", "f", "c"}),
-        ("!ls -l\nx = 1", {"x"}),
-        ("files = !ls", {"files"}),
-        ("%%bash\necho $x\n", set()),
-        ("x?", set()),
-        ("await f(y)", {"f", "y", "c"}),
-        ("x = [z async for z in f(y)]", {"x", "y", "f", "c"}),
-        ("x: int = y", {"x", "y"}),
-        ("pass", set()),
-        ("", set()),
-    ],
-)
-def test_a_known_magic_touches_what_its_code_names(
-    notebook: dict[str, Any], cell: str, names: set[str]
-) -> None:
-    run("x = y = 1⏎z = 2⏎c = [0]⏎def f(y): c.append(y)", notebook)
+MAGICS = [
+    ("%time x = f(y)", {"x", "y", "f", "c"}),
+    ("%timeit -n 3 -r 1 f(y)", {"y", "f", "c"}),
+    ("%%time\nx = f(y)\n", {"x", "y", "f", "c"}),
+    ("%%timeit -n 3 z = 1\nf(z)\n", {"z", "f", "c"}),
+    ("%%capture out\nx = f(y)\n", {"x", "y", "f", "c", "out"}),
+    ("%%time\n%time x = y\n", {"x", "y"}),
+    ("%matplotlib inline\nx = y", {"x", "y"}),
+    ("%ckpt save all\nx = 1", {"x"}),
+    ("%%ckpt save all\nf(y)\n", {"y", "f", "c"}),
+    ("%%ckpt cell name --pin numpy\nf(y)\n", {"y", "f", "c"}),
+    ("!ls -l\nx = 1", {"x"}),
+    ("files = !ls", {"files"}),
+    ("%%bash\necho $x\n", set()),
+    ("x?", set()),
+    ("await f(y)", {"f", "y", "c"}),
+    ("x = [z async for z in f(y)]", {"x", "y", "f", "c"}),
+    ("x: int = y", {"x", "y"}),
+    ("pass", set()),
+    ("", set()),
+]
+UNKNOWN = [
+    "%run other.py",
+    "%load other.py",
+    "%unknown",
+    "%%unknown\nx = 1",
+    "%cd {x}",
+    "!echo {f(1)}",
+    "!echo $x",
+    "%%timeit\n%run other.py",
+    "%config InteractiveShell.autocall = (f(), 0)[1]",
+    "%ckpt restore all",
+    "%ckpt undo",
+    "get_ipython().user_ns['x'] = 1",
+    "ip = get_ipython()",
+    "x = (",
+]
+
+
+def test_a_known_magic_touches_what_its_code_names(subtests: pytest.Subtests) -> None:
     transform = TransformerManager().transform_cell
-    answer = touched(transform(cell), notebook, transform=transform)
-    assert (answer.names, answer.everything) == (names, None)
+    for cell, names in MAGICS:
+        with subtests.test(cell):
+            notebook = new_notebook("x = y = 1⏎z = 2⏎c = [0]⏎def f(y): c.append(y)")
+            answer = touched(transform(cell), notebook, transform=transform)
+            assert (answer.names, answer.everything) == (names, None)
 
 
-@pytest.mark.parametrize(
-    "cell",
-    [
-        "%run other.py",
-        "%load other.py",
-        "%unknown",
-        "%%unknown\nx = 1",
-        "%cd {x}",
-        "!echo {f(1)}",
-        "!echo $x",
-        "%%timeit\n%run other.py",
-        "%config InteractiveShell.autocall = (f(), 0)[1]",
-        "%ckpt restore all",
-        "%ckpt undo",
-        "get_ipython().user_ns['x'] = 1",
-        "ip = get_ipython()",
-        "x = (",
-    ],
-)
-def test_an_unknown_magic_can_touch_everything(notebook: dict[str, Any], cell: str) -> None:
+def test_an_unknown_magic_can_touch_everything(notebook: dict[str, Any], subtests: pytest.Subtests) -> None:
     transform = TransformerManager().transform_cell
-    assert touched(transform(cell), notebook, transform=transform).everything
+    for cell in UNKNOWN:
+        with subtests.test(cell):
+            assert touched(transform(cell), notebook, transform=transform).everything
 
 
-def test_a_cell_that_is_kept_is_read_as_a_plain_one(notebook: dict[str, Any]) -> None:
-    run("c = [0]⏎def f(): c.append(1)⏎y = 1", notebook)
+def test_a_cell_that_is_kept_is_read_as_a_plain_one() -> None:
+    notebook = new_notebook("c = [0]⏎def f(): c.append(1)⏎y = 1")
     source = "get_ipython().run_cell_magic('ckpt', 'cell name', None)\nx = y\n"
     answer = touched(source, notebook)
     assert (answer.names, answer.everything) == ({*"xy"}, None)
@@ -170,31 +172,25 @@ def drawing(notebook: dict[str, Any]) -> dict[str, Any]:
     return notebook
 
 
-@pytest.mark.parametrize(
-    "cell",
-    [
-        *("unknown.plot()", "frame.plot()", "draw()", "call(draw)", "import seaborn", "x = frame + 1"),
-        *("pickle.loads(data).go()", "np.load(data).item().go()", "from matplotlib.pyplot import plot"),
-        *("import matplotlib.pyplot as plt⏎plt.plot(array)", "json.loads('1', object_hook=draw)"),
-    ],
-)
-def test_an_open_figure_is_touched_by_code_that_may_draw(drawing: dict[str, Any], cell: str) -> None:
-    answer = touched(cell.replace("⏎", "\n"), drawing)
-    assert {"fig", "ax"} <= answer.names
-    assert answer.everything is None
+MAY_DRAW = [
+    *("unknown.plot()", "frame.plot()", "draw()", "call(draw)", "import seaborn", "x = frame + 1"),
+    *("pickle.loads(data).go()", "np.load(data).item().go()", "from matplotlib.pyplot import plot"),
+    *("import matplotlib.pyplot as plt⏎plt.plot(array)", "json.loads('1', object_hook=draw)"),
+]
+CANNOT_DRAW = [
+    *("array[3] = 1", "x = array.mean() + np.std(array)", "p.go()", "y = [rng.random() for _ in array]"),
+    *("class Q(P): pass", "import math⏎z = math.sqrt(2)", "print(json.dumps([1]))", "call(lambda: p)"),
+]
 
 
-@pytest.mark.parametrize(
-    "cell",
-    [
-        *("array[3] = 1", "x = array.mean() + np.std(array)", "p.go()", "y = [rng.random() for _ in array]"),
-        *("class Q(P): pass", "import math⏎z = math.sqrt(2)", "print(json.dumps([1]))", "call(lambda: p)"),
-    ],
-)
-def test_an_open_figure_is_not_touched_by_code_that_cannot_draw(drawing: dict[str, Any], cell: str) -> None:
-    answer = touched(cell.replace("⏎", "\n"), drawing)
-    assert not {"fig", "ax"} & answer.names
-    assert answer.everything is None
+def test_an_open_figure_is_touched_by_code_that_may_draw(
+    drawing: dict[str, Any], subtests: pytest.Subtests
+) -> None:
+    for cell in (*MAY_DRAW, *CANNOT_DRAW):
+        with subtests.test(cell):
+            answer = touched(cell.replace("⏎", "\n"), drawing)
+            assert {"fig", "ax"} & answer.names == ({"fig", "ax"} if cell in MAY_DRAW else set())
+            assert answer.everything is None
 
 
 def test_a_closed_figure_is_not_touched(drawing: dict[str, Any]) -> None:
@@ -263,9 +259,7 @@ def inside(value: Any) -> set[int]:
 @settings(max_examples=150)
 @given(st.lists(CELLS, min_size=2, max_size=6))
 def test_every_changed_variable_is_named_in_any_program(cells: list[str]) -> None:
-    module = types.ModuleType("notebook")
-    namespace = vars(module)
-    run(STARTS, namespace)
+    namespace = new_notebook(STARTS)
     for cell in cells:
         source = cell.replace("⏎", "\n")
         before = {name: (value, contents(value), inside(value)) for name, value in namespace.items()}
