@@ -27,6 +27,7 @@ from nbckpt.trials.executors import open_executor, slurm_queue
 from nbckpt.trials.executors.mailbox import ANSWER, REQUEST, Mailbox
 from nbckpt.trials.executors.slurm import FOLDER, SlurmExecutor
 from nbckpt.trials.executors.slurm_queue import Queue, Submitter
+from nbckpt.trials.model.view import internals
 
 if find_spec("submitit") is None:
     pytest.skip("needs submitit", allow_module_level=True)
@@ -126,7 +127,7 @@ def test_trials_of_a_grid_run_as_jobs(executor: str) -> None:
 def test_a_cancelled_job_pauses_its_trial_which_resumes(executor: str) -> None:
     def cancel(trial: Trial, result: Mapping[str, Any]) -> None:
         if result["i"] == 3 and not result["start"]:
-            attempt = experiment._internals.pool.running[trial.id]  # type: ignore[attr-defined]
+            attempt = internals(experiment).pool.running[trial.id]  # type: ignore[attr-defined]
             attempt._worker._handle.cancel()
 
     experiment = nbckpt.run(count, {"hangs_at": 3}, executor=executor, name="e", callbacks=[Hook(cancel)])
@@ -149,7 +150,7 @@ def test_a_trial_goes_on_in_another_job_if_slurm_took_its_own(
 
     def take(trial: Trial, result: Mapping[str, Any]) -> None:
         if result["i"] == 3 and not result["start"]:
-            attempt = experiment._internals.pool.running[trial.id]  # type: ignore[attr-defined]
+            attempt = internals(experiment).pool.running[trial.id]  # type: ignore[attr-defined]
             taken.append(attempt._worker._handle.job_id)
             os.kill(result["pid"], signal.SIGKILL)
 

@@ -16,6 +16,7 @@ from nbckpt.store import base, open_store
 from nbckpt.sync import SyncConfig
 from nbckpt.sync.download import download
 from nbckpt.trials import Experiment, Status
+from nbckpt.trials.engine.experiment import runner_of
 from nbckpt.trials.executors import artifacts
 from nbckpt.trials.executors import ray as executor
 
@@ -148,7 +149,7 @@ def test_without_a_syncer_trials_use_the_shared_disk(nodes: Nodes, carried: list
 
 def test_a_trial_on_a_shared_disk_resumes_from_its_checkpoint(carried: list[str]) -> None:
     experiment = run(sync_config=SyncConfig(syncer=None), stop={"n": 2})
-    experiment._runner.spec = replace(experiment.spec, stop=None)
+    runner_of(experiment).spec = replace(experiment.spec, stop=None)
     experiment.resume("t0")
     assert experiment.wait(A_WHILE)
     trial = experiment.trials[0]

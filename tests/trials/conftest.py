@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from nbckpt.trials import Experiment
-from nbckpt.trials.engine.experiment import _live
+from nbckpt.trials.engine import shutdown
 from nbckpt.trials.engine.pool import WorkerPool
+from nbckpt.trials.model import optuna as optuna_parts
 
 SECONDS = 60
 
@@ -41,17 +42,31 @@ def experiments(store: Path) -> Path:
     return store / "experiments"
 
 
+@pytest.fixture
+def studies(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Return the studies that the samplers of the test make, the oldest first."""
+    made: list[Any] = []
+    new_study = optuna_parts.new_study
+
+    def recorded(*args: Any, **kwargs: Any) -> Any:
+        made.append(new_study(*args, **kwargs))
+        return made[-1]
+
+    monkeypatch.setattr(optuna_parts, "new_study", recorded)
+    return made
+
+
 def forget(experiment: Experiment) -> Path:
     """Forget an experiment as a restart of the kernel does, and return its folder."""
     assert experiment.wait(SECONDS)
-    _live.pop(experiment.folder)
+    shutdown.live.pop(experiment.folder)
     return experiment.folder
 
 
 @pytest.fixture
 def before_it_leaves(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Callable[[], object]], None]]:
     """Keep each worker with its trial that has ended, until the yielded function has begun an act."""
-    forget, may_leave = WorkerPool._forget, threading.Event()
+    forget, may_leave = WorkerPool.forget, threading.Event()
 
     def late(*given: Any) -> None:
         may_leave.wait(SECONDS)
@@ -64,6 +79,6 @@ def before_it_leaves(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Call
             may_leave.set()
             acting.result(SECONDS)
 
-    monkeypatch.setattr(WorkerPool, "_forget", late)
+    monkeypatch.setattr(WorkerPool, "forget", late)
     yield begin
     may_leave.set()

@@ -21,7 +21,8 @@ import nbckpt
 from nbckpt.commands.values import find_scheduler
 from nbckpt.errors import StoreError, UsageError
 from nbckpt.trials import ASHA, Experiment, MedianStopping, Scheduler, Status, Trainable
-from nbckpt.trials.engine.experiment import _live
+from nbckpt.trials.engine import shutdown
+from nbckpt.trials.engine.experiment import runner_of
 from nbckpt.trials.model import optuna, summary_file
 from nbckpt.trials.model.decision import Decision
 from nbckpt.trials.model.journal import Journal
@@ -507,7 +508,9 @@ def test_a_resume_that_meets_a_full_disk_leaves_the_trial_held(monkeypatch: pyte
         with pytest.raises(StoreError, match="No space left"):
             experiment.resume("t5")
     assert is_held(experiment.trial("t5"))
-    assert "t5" in experiment._runner._scheduler.held
+    settings = runner_of(experiment).pool.run_settings
+    assert settings is not None
+    assert "t5" in settings.scheduler.held
     experiment.resume("t5")
     assert experiment.wait(SECONDS)
     assert experiment.trial("t5").iteration > 1
@@ -580,7 +583,7 @@ def test_a_kill_at_any_event_changes_nothing(
             calls = kill_at(patch, Journal, "append", number)
             with suppress(Killed):
                 run(str(number))
-        _live.clear()
+        shutdown.live.clear()
         came = calls[0] >= number
         assert run(str(number)) == whole, number
     assert number > 20

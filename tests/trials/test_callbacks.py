@@ -12,8 +12,8 @@ import pytest
 
 import nbckpt
 from nbckpt.trials import Callback, Experiment, Record, Trial
+from nbckpt.trials.engine import shutdown
 from nbckpt.trials.engine.callbacks import Callbacks
-from nbckpt.trials.engine.experiment import _live
 
 METHODS = [name for name in vars(Callback) if not name.startswith("_")]
 
@@ -122,7 +122,7 @@ def test_a_resume_calls_setup_again_and_a_pause_is_no_completion() -> None:
 def test_stored_callbacks_are_called_when_a_new_kernel_resumes(store: Path) -> None:
     run(Listener(), config={"fails": True})
     heard.clear()
-    _live.clear()
+    shutdown.live.clear()
     experiment = Experiment.read(store / "experiments" / "e").resume(errored=True)
     assert experiment.wait(60)
     assert experiment.notes == []

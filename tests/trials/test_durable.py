@@ -22,6 +22,7 @@ from nbckpt.store import Data, MemoryStore, Store, base, open_store
 from nbckpt.testing import Call, FaultyStore, RecordingStore
 from nbckpt.trials import DurableTrainable, NotDurableError, RetentionPolicy, Status, Trainable, durable
 from nbckpt.trials.checkpoints.durable import DurableFolder
+from nbckpt.trials.engine.experiment import runner_of
 
 
 class Counter(DurableTrainable):
@@ -671,7 +672,7 @@ def test_a_process_reports_that_a_checkpoint_is_not_remote(tmp_path: Path, exper
 
 def resumed(experiment: nbckpt.trials.Experiment) -> list[int]:
     """Go on with the only trial, without its conditions, and return what it reported."""
-    experiment._runner.spec = replace(experiment.spec, stop=None)
+    runner_of(experiment).spec = replace(experiment.spec, stop=None)
     experiment.resume("t0")
     assert experiment.wait(60)
     assert experiment.trials[0].status == Status.TERMINATED

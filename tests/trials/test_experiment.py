@@ -24,6 +24,7 @@ from nbckpt.errors import StoreError
 from nbckpt.store import scan
 from nbckpt.trials import Catalog, Experiment, Status, Trainable, Trial
 from nbckpt.trials.arguments import dict_of
+from nbckpt.trials.engine import shutdown
 from nbckpt.trials.engine.pool import WorkerPool
 from nbckpt.trials.home import experiments_folder
 from nbckpt.trials.model import journal, params, spec_file, summary_file
@@ -1103,14 +1104,12 @@ def test_a_finished_experiment_is_not_kept_in_memory() -> None:
     folder = experiment.folder
     del experiment
     gc.collect()
-    from nbckpt.trials.engine.experiment import _live
-
-    assert folder not in _live
+    assert folder not in shutdown.live
 
 
 @pytest.mark.parametrize("name", ["con", "aux.1", "net."])
 def test_names_that_windows_reserves_are_refused_there(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scan, "_WINDOWS", True)
+    monkeypatch.setattr(scan, "WINDOWS", True)
     with pytest.raises(nbckpt.UsageError, match="cannot name an experiment"):
         nbckpt.run(lambda config: None, name=name)
 

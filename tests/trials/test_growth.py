@@ -18,7 +18,7 @@ from nbckpt.commands import TABLE, Session, parse
 from nbckpt.commands.values import find_scheduler
 from nbckpt.mirror import AutoMirror
 from nbckpt.trials import Catalog
-from nbckpt.trials.engine.experiment import _live
+from nbckpt.trials.engine import shutdown
 from nbckpt.trials.home import experiments_folder
 from nbckpt.trials.model import journal, params, summary_file
 from nbckpt.trials.model.condensed import Condensed
@@ -105,7 +105,7 @@ def many(experiments: Path) -> Path:
         events.append({"event": "end", "note": "done", "early": False})
         events.close()
         summary_file.write(Trial.read(folder))
-    _live.clear()
+    shutdown.live.clear()
     return experiments / "e"
 
 
@@ -186,10 +186,10 @@ def test_a_resume_parses_each_journal_once_at_most(
 
     results = run(6)
     gc.collect()
-    _live.clear()
+    shutdown.live.clear()
     Catalog(experiments_folder()).open("e")  # whose summaries are written now, if they are not there
     gc.collect()
-    _live.clear()
+    shutdown.live.clear()
     parsed = []
     known = journal._checked
     monkeypatch.setattr(journal, "_checked", lambda event, where: parsed.append(event) or known(event, where))

@@ -19,7 +19,7 @@ from trials.conftest import forget
 import nbckpt
 from late import library
 from nbckpt.trials import ASHA, Catalog, Experiment, OptunaPruner, Trial
-from nbckpt.trials.engine.experiment import _live
+from nbckpt.trials.engine import shutdown
 from nbckpt.trials.model.journal import Journal, read
 from nbckpt.trials.model.trial import rungs_of
 
@@ -82,7 +82,7 @@ def test_a_death_at_any_event_changes_nothing(rule: str, tmp_path: Path) -> None
     whole, copies = copied_before_each_event(lambda folder: search(folder, rule), tmp_path)
     assert len(copies) > 30
     for copy in copies:
-        _live.clear()
+        shutdown.live.clear()
         again = search(copy, rule)
         assert told(again) == whole, copy
         forget(again)
@@ -122,7 +122,7 @@ def test_a_death_changes_no_bracket_and_no_rung(pruner: str, tmp_path: Path) -> 
     whole, copies = copied_before_each_event(run, tmp_path)
     assert {row[3] for row in whole} == {True, False}  # some are pruned
     for copy in copies:
-        _live.clear()
+        shutdown.live.clear()
         again = run(copy)
         assert told(again) == whole, copy
         forget(again)
@@ -200,7 +200,7 @@ def test_killed_kernels_leave_a_search_that_goes_on(search: str, tmp_path: Path)
         killed_after(tmp_path, search, draw.randrange(1, 9))
     before = {trial.id: trial.rungs for trial in Catalog(tmp_path / "experiments").open("e").trials}
     killed_after(tmp_path, search, 10_000)  # this one ends by itself
-    _live.clear()
+    shutdown.live.clear()
     experiment = Catalog(tmp_path / "experiments").open("e")
     assert len(experiment.trials) == 12
     assert len({trial.config["x"] for trial in experiment.trials}) == 12
@@ -226,9 +226,9 @@ def test_killed_kernels_leave_the_rungs_of_a_pruner(tmp_path: Path) -> None:
         for trial in experiment.trials:
             assert trial.rungs.items() >= before.get(trial.id, {}).items()
             before[trial.id] = trial.rungs
-        _live.clear()
+        shutdown.live.clear()
     killed_after(tmp_path, "", 10_000, PRUNED_KERNEL)  # this one ends by itself
-    _live.clear()
+    shutdown.live.clear()
     experiment = Catalog(tmp_path / "experiments").open("e")
     assert not experiment.notes
     for trial in experiment.trials:

@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from trials.runs import ran
 
 import nbckpt
 from late import library
 from nbckpt.errors import UsageError
 from nbckpt.integrations.mlflow import MLflowCallback
 from nbckpt.trials import Experiment
-from nbckpt.trials.engine.experiment import _live
+from nbckpt.trials.engine import shutdown
 
 mlflow = library("mlflow", reason="needs MLflow")
 pytestmark = [
@@ -40,8 +41,7 @@ def uri(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def run(fn: Any, uri: str, name: str, config: dict[str, Any] | None = None, **kwargs: Any) -> Experiment:
     callbacks = kwargs.pop("callbacks", [MLflowCallback(uri)])
-    experiment = nbckpt.run(fn, config, name=name, callbacks=callbacks, **kwargs)
-    assert experiment.wait(60)
+    experiment = ran(fn, config, name=name, callbacks=callbacks, **kwargs)
     assert experiment.notes == []
     return experiment
 
@@ -116,7 +116,7 @@ def test_a_failed_trial_is_a_failed_run_until_it_is_resumed(uri: str) -> None:
     (logged,) = runs(uri, "failed")
     assert logged.info.status == "FAILED"
     assert history(uri, logged, "loss")[-1] == (3, 2.0)
-    _live.clear()
+    shutdown.live.clear()
     experiment = Experiment.read(Path("store/experiments/failed").absolute()).resume(errored=True)
     assert experiment.wait(60)
     assert experiment.notes == []

@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 from trials.conftest import forget
+from trials.runs import ran
 
 import nbckpt
 from nbckpt.trials.model import params
 from nbckpt.trials.model.points import drawn
+from nbckpt.trials.model.view import internals
 
 DIES = textwrap.dedent(
     """
@@ -76,16 +78,14 @@ def other(value: float) -> float:
 
 
 def test_a_table_shows_the_name_of_a_function_and_no_address(tmp_path: Path) -> None:
-    experiment = nbckpt.run(lambda config: {"y": 1}, {"f": nbckpt.grid_search([other, len])}, folder=tmp_path)
-    assert experiment.wait(60)
+    experiment = ran(lambda config: {"y": 1}, {"f": nbckpt.grid_search([other, len])}, folder=tmp_path)
     assert params.read(experiment.folder / "t0")["f"] == "<function other>"
     assert "  <function other>  " in repr(experiment)
 
 
 def test_another_object_is_another_configuration(tmp_path: Path) -> None:
     def runs(made: object) -> int:
-        experiment = nbckpt.run(lambda config: {"y": 1}, {"x": made}, name="e", folder=tmp_path)
-        assert experiment.wait(60)
+        experiment = ran(lambda config: {"y": 1}, {"x": made}, name="e", folder=tmp_path)
         return len(experiment.trials)
 
     one = object()
@@ -116,15 +116,14 @@ def test_a_grid_beside_a_point_tries_each_array_once(tmp_path: Path) -> None:
         return {"sum": int(config["x"].sum())}
 
     space, points = {"x": nbckpt.grid_search(ARRAYS)}, [{"x": ARRAYS[1]}]
-    experiment = nbckpt.run(train, space, points=points, folder=tmp_path)
-    assert experiment.wait(60)
+    experiment = ran(train, space, points=points, folder=tmp_path)
     assert [trial.metrics["sum"] for trial in experiment.trials] == [1, 0, 3]
 
 
 def test_optuna_learns_of_trials_with_arrays(tmp_path: Path) -> None:
     pytest.importorskip("optuna")
     for samples in (2, 3):
-        experiment = nbckpt.run(
+        experiment = ran(
             lambda config: {"y": 1},
             {"x": nbckpt.choice(ARRAYS)},
             search="random",
@@ -134,5 +133,4 @@ def test_optuna_learns_of_trials_with_arrays(tmp_path: Path) -> None:
             name="e",
             folder=tmp_path,
         )
-        assert experiment.wait(60)
-        assert not experiment._internals.notes
+        assert not internals(experiment).notes

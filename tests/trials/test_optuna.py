@@ -14,7 +14,7 @@ import nbckpt
 from late import library
 from nbckpt.errors import UsageError
 from nbckpt.trials import Experiment, Status
-from nbckpt.trials.engine.experiment import _live
+from nbckpt.trials.engine import shutdown
 
 optuna = library("optuna", reason="needs Optuna")
 
@@ -190,7 +190,7 @@ def cut_off(given: Any, space: dict[str, Any]) -> Experiment:
     go.set()
     assert experiment.wait(60)
     journal.write_bytes(kept)
-    _live.clear()
+    shutdown.live.clear()
     return experiment
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from trials.runs import ran
 
 import nbckpt
 from nbckpt.errors import UsageError
@@ -38,8 +39,7 @@ def train(config: dict[str, Any]) -> None:
 
 
 def test_a_registered_executor_is_found_by_its_name() -> None:
-    experiment = nbckpt.run(train, executor="cloud region=north", name="e")
-    assert experiment.wait(60)
+    experiment = ran(train, executor="cloud region=north", name="e")
     assert experiment.trials[0].status == Status.TERMINATED
     assert experiment.spec.executor == "cloud region=north"
     opened = open_executor("cloud region=2", {})

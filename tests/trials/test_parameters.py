@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from trials.runs import ran
 
 import nbckpt
 from nbckpt import UsageError
@@ -28,8 +29,7 @@ class Summing(Trainable):
 @pytest.mark.parametrize("trainable", [train, Summing])
 def test_a_trainable_gets_its_parameters(tmp_path: Path, trainable: Any) -> None:
     bound = with_parameters(trainable, data=[1, 2])
-    experiment = nbckpt.run(bound, {"x": 10}, folder=tmp_path)
-    assert experiment.wait(60)
+    experiment = ran(bound, {"x": 10}, folder=tmp_path)
     assert experiment.trial("t0").metrics["sum"] == 13
     assert experiment.name.startswith(trainable.__name__)
 
@@ -49,11 +49,9 @@ def test_a_run_that_resumes_keeps_what_sample_from_drew(tmp_path: Path) -> None:
             raise RuntimeError
 
     space = {"n": nbckpt.sample_from(lambda _: next(numbers)), "x": nbckpt.grid_search([0, 1])}
-    first = nbckpt.run(stop_at, space, name="e", folder=tmp_path)
-    assert first.wait(60)
+    ran(stop_at, space, name="e", folder=tmp_path)
     (tmp_path / "second").touch()
-    again = nbckpt.run(stop_at, space, name="e", folder=tmp_path)
-    assert again.wait(60)
+    again = ran(stop_at, space, name="e", folder=tmp_path)
     assert [trial.config["n"] for trial in again.trials] == [1, 2]
     again.resume(errored=True).wait(60)
     assert [trial.metrics["n"] for trial in again.trials] == [1, 2]

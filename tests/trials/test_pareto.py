@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from trials.runs import ran
 
 import nbckpt
 from late import library
@@ -19,7 +20,7 @@ from nbckpt.errors import UsageError
 from nbckpt.mirror import AutoMirror
 from nbckpt.render import html_of
 from nbckpt.trials import ASHA, Experiment, OptunaSampler, Trial
-from nbckpt.trials.engine.experiment import _live
+from nbckpt.trials.engine import shutdown
 from nbckpt.trials.model import pareto as algorithm
 from nbckpt.trials.model.objectives import Objective
 from nbckpt.trials.model.pareto import undominated
@@ -114,9 +115,7 @@ def train(config: dict[str, Any]) -> None:
 
 def made(xs: list[Any] | None = None, **settings: Any) -> Experiment:
     settings = {**BOTH, "executor": "inline", "name": "e", **settings}
-    experiment = nbckpt.run(train, {"x": nbckpt.grid_search(xs or [0.5, -1, 0, 1, 2])}, **settings)
-    assert experiment.wait(60)
-    return experiment
+    return ran(train, {"x": nbckpt.grid_search(xs or [0.5, -1, 0, 1, 2])}, **settings)
 
 
 def said(line: str) -> str:
@@ -172,7 +171,7 @@ def test_one_mode_may_stand_for_all_metrics() -> None:
 
 def test_objectives_survive_a_restart_and_are_in_the_file() -> None:
     folder = made(mode=["min", "max"]).folder
-    _live.clear()
+    shutdown.live.clear()
     experiment = nbckpt.open_experiment("e")
     assert [str(objective) for objective in experiment.spec.objectives] == ["loss (min)", "size (max)"]
     kept = json.loads((folder / "experiment.json").read_bytes())
@@ -260,19 +259,18 @@ def test_plots_and_pictures_of_the_front() -> None:
 def searched(search: Any, num_samples: int, **settings: Any) -> Experiment:
     space = {"x": nbckpt.uniform(-1, 2)}
     settings = {**BOTH, "executor": "inline", "name": "e", "seed": 7, **settings}
-    experiment = nbckpt.run(train, space, search=search, num_samples=num_samples, **settings)
-    assert experiment.wait(60)
+    experiment = ran(train, space, search=search, num_samples=num_samples, **settings)
     assert experiment.notes == []
     return experiment
 
 
 @pytest.mark.parametrize("name", ["nsgaii", "tpe", "random"])
-def test_a_search_for_a_front_goes_on_in_a_new_kernel(name: str) -> None:
+def test_a_search_for_a_front_goes_on_in_a_new_kernel(name: str, studies: list[Any]) -> None:
     library("optuna", reason="samplers")
     assert len(searched(name, 4).trials) == 4
-    _live.clear()
+    shutdown.live.clear()
     again = searched(name, 9)
-    study = again._runner._search.source._search._study
+    study = studies[-1]
     assert [trial.state.name for trial in study.trials] == ["COMPLETE"] * 9
     assert [direction.name for direction in study.directions] == ["MINIMIZE"] * 2
     best = {trial.user_attrs["nbckpt.trial"] for trial in study.best_trials}

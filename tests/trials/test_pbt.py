@@ -26,6 +26,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trials.conftest import forget
 from trials.kills import Killed, kill_at
+from trials.runs import ran
 
 import nbckpt
 from nbckpt.cli import main
@@ -35,8 +36,7 @@ from nbckpt.render.text import text
 from nbckpt.trials import PBT, Callback, Experiment, Scheduler, Trainable, durable
 from nbckpt.trials.checkpoints import copying
 from nbckpt.trials.checkpoints.folder import CheckpointFolder
-from nbckpt.trials.engine import takeover
-from nbckpt.trials.engine.experiment import _live
+from nbckpt.trials.engine import shutdown, takeover
 from nbckpt.trials.model import params, summary_file
 from nbckpt.trials.model.decision import Decision
 from nbckpt.trials.model.drawing import recalled
@@ -245,9 +245,7 @@ def pbt(interval: float = 4, max_t: float = 12, **options: Any) -> PBT:
 def search(function: Any = train, *, scheduler: Any = None, xs: int = 4, **options: Any) -> Experiment:
     space = {"x": nbckpt.grid_search(XS[:xs]), "twice": nbckpt.sample_from(lambda spec: spec.config.x * 2)}
     options = {"executor": "inline", "name": "e", "metric": "total", "mode": "max", "seed": 1} | options
-    made = nbckpt.run(function, space, scheduler=scheduler or pbt(), provenance=False, **options)
-    assert made.wait(SECONDS)
-    return made
+    return ran(function, space, scheduler=scheduler or pbt(), provenance=False, **options)
 
 
 def decided(trial: Trial, *kinds: str) -> list[dict[str, Any]]:
@@ -364,7 +362,7 @@ def killed_and_run_again(owner: Any, name: str, number: int) -> tuple[bool, dict
         try:
             forget(small())
         except Killed:
-            _live.clear()
+            shutdown.live.clear()
     return calls[0] >= number, history(small())
 
 
@@ -633,12 +631,12 @@ def test_a_user_may_pause_resume_and_stop_beside_it() -> None:
     def acts(config: dict[str, Any]) -> None:
         trial = nbckpt.get_context().id
         for result in _steps(config):
-            done = _live[folder].trial(trial).iteration
+            done = shutdown.live[folder].trial(trial).iteration
             if done == 5 and trial == "t1" and not actions:
                 actions.append(trial)
-                _live[folder].pause(trial)
+                shutdown.live[folder].pause(trial)
             if done == 5 and trial == "t2":
-                _live[folder].stop(trial)
+                shutdown.live[folder].stop(trial)
             nbckpt.report(**result)
 
     actions: list[str] = []
@@ -675,7 +673,7 @@ def test_a_synced_experiment_has_what_was_taken_over(tmp_path: Path) -> None:
     config = nbckpt.SyncConfig(upload_dir=(tmp_path / "there").as_uri(), sync_period=0)
     before = history(search(sync_config=config))
     shutil.rmtree(tmp_path / "store" / "experiments" / "e")
-    _live.clear()
+    shutdown.live.clear()
     again = search(sync_config=config)
     assert history(again) == before
     for trial in again.trials:
@@ -714,8 +712,7 @@ def test_a_cell_that_runs_again_meanwhile_goes_on(tmp_path: Path) -> None:
     space = {"x": nbckpt.grid_search(XS), "twice": nbckpt.sample_from(lambda spec: spec.config.x * 2)}
     nbckpt.run(train, space, scheduler=pbt(), callbacks=[Tells()], **options)
     assert reported.wait(SECONDS)
-    again = nbckpt.run(train, space, scheduler=pbt(), **options)
-    assert again.wait(SECONDS)
+    again = ran(train, space, scheduler=pbt(), **options)
     assert [trial.status for trial in again.trials] == ["TERMINATED"] * 4
     for trial in again.trials:
         assert [result["training_iteration"] for result in trial.results] == [*range(1, 13)]

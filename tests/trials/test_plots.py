@@ -102,11 +102,12 @@ def luminance(colour: str) -> float:
     return float(0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2])
 
 
-@pytest.mark.parametrize("colour", sorted({style.GREY, style.BEST, *style.COLOURS, *style.SCALE}))
-@pytest.mark.parametrize("page", ["#ffffff", "#111111"])
-def test_every_colour_can_be_seen_on_light_and_dark(colour: str, page: str) -> None:
-    low, high = sorted([luminance(colour), luminance(page)])
-    assert (high + 0.05) / (low + 0.05) >= 3
+def test_every_colour_can_be_seen_on_light_and_dark(subtests: pytest.Subtests) -> None:
+    for colour in sorted({style.GREY, style.BEST, *style.COLOURS, *style.SCALE}):
+        for page in ["#ffffff", "#111111"]:
+            with subtests.test(colour=colour, page=page):
+                low, high = sorted([luminance(colour), luminance(page)])
+                assert (high + 0.05) / (low + 0.05) >= 3
 
 
 def test_a_plot_is_an_ordinary_figure_without_background(made: Made) -> None:
@@ -217,21 +218,16 @@ def test_equal_values_can_be_drawn_but_not_explained(made: Made) -> None:
         drawn(made, importance=True)
 
 
-@pytest.mark.parametrize(
-    ("request_", "message"),
-    [
+def test_options_that_contradict_each_other_are_refused(made: Made, subtests: pytest.Subtests) -> None:
+    for request_, message in [
         ({"parallel": True, "importance": True}, "--parallel and --importance are different plots"),
         ({"parallel": True, "smooth": 0.5}, "--smooth is for curves"),
         ({"scatter": ("lr", "loss"), "logy": True}, "--logy is for curves"),
         ({"importance": True, "x": "time"}, "--x is for curves"),
         ({"parallel": True, "metrics": ["a", "b"]}, "at most 1 metric"),
-    ],
-)
-def test_options_that_contradict_each_other_are_refused(
-    made: Made, request_: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(UsageError, match=message):
-        drawn(tuned(made, 4), **request_)
+    ]:
+        with subtests.test(message), pytest.raises(UsageError, match=message):
+            drawn(tuned(made, 4), **request_)
 
 
 @pytest.mark.slow

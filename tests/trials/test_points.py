@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 import nbckpt
@@ -19,19 +17,17 @@ SPACE = {
 }
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
+def test_spaces_in_quotes_and_brackets_separate_no_words(subtests: pytest.Subtests) -> None:
+    for text, words in [
         ("lr=0.1 width=8", ["lr=0.1", "width=8"]),
         ("name='a b' lr=1", ["name='a b'", "lr=1"]),
         ('name="it\'s b=2" lr=1', ['name="it\'s b=2"', "lr=1"]),
         ("widths=[8, 16] opt={'a': 1, 'b': 2} lr=uniform(0, 1)", None),
         ("  lr=1   width=8 ", ["lr=1", "width=8"]),
         ("name='a b", ["name='a", "b"]),
-    ],
-)
-def test_spaces_in_quotes_and_brackets_separate_no_words(text: str, words: list[str] | None) -> None:
-    assert words_of(text) == (words or ["widths=[8, 16]", "opt={'a': 1, 'b': 2}", "lr=uniform(0, 1)"])
+    ]:
+        with subtests.test(text):
+            assert words_of(text) == (words or ["widths=[8, 16]", "opt={'a': 1, 'b': 2}", "lr=uniform(0, 1)"])
 
 
 def test_a_scheduler_s_option_may_have_spaces() -> None:
@@ -59,9 +55,8 @@ def test_a_computed_value_follows_from_a_point() -> None:
     assert list(drawn([{"a": 4}], space, seed=1)) == [{"a": 4, "b": 8}]
 
 
-@pytest.mark.parametrize(
-    ("point", "message"),
-    [
+def test_a_point_outside_the_space_is_refused(subtests: pytest.Subtests) -> None:
+    for point, message in [
         ({"lrr": 0.1}, "a point gives 'lrr', which does not vary in config. Did you mean 'lr'?"),
         ({"epochs": 4}, "'epochs', which does not vary in config. These vary: lr, opt/kind, width"),
         ({"opt": 1}, "a point gives 'opt', which does not vary"),
@@ -69,11 +64,9 @@ def test_a_computed_value_follows_from_a_point() -> None:
         ({"width": 9}, "width=9, which Integer"),
         ({"width": 2.5}, "width=2.5, which Integer"),
         ({"opt": {"kind": "lion"}}, "opt/kind='lion', which Grid"),
-    ],
-)
-def test_a_point_outside_the_space_is_refused(point: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=message.replace("?", r"\?")):
-        list(drawn([point], SPACE, seed=1))
+    ]:
+        with subtests.test(message), pytest.raises(UsageError, match=message.replace("?", r"\?")):
+            list(drawn([point], SPACE, seed=1))
 
 
 def test_a_point_where_nothing_varies_is_refused() -> None:

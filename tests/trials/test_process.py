@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from trials.runs import ran
 
 import nbckpt
 from nbckpt.testing import ExecutorTests
@@ -363,8 +364,7 @@ def test_a_process_that_does_not_stop_is_killed(caplog: pytest.LogCaptureFixture
             while True:
                 pass
 
-    experiment = nbckpt.run(Stubborn, executor=ProcessExecutor(stop_timeout=0.2))
-    assert experiment.wait(60)
+    experiment = ran(Stubborn, executor=ProcessExecutor(stop_timeout=0.2))
     assert experiment.trials[0].status == Status.TERMINATED
     assert "did not end: its process is killed" in caplog.text
 

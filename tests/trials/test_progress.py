@@ -24,9 +24,8 @@ def told(
     return str(estimate), estimate.eta
 
 
-@pytest.mark.parametrize(
-    ("stop", "usual", "said"),
-    [
+def test_progress_shows_the_end_that_comes_first(subtests: pytest.Subtests) -> None:
+    for stop, usual, said in [
         ({"training_iteration": 40}, None, ("12/40", "56 s")),
         ({"training_iteration": 39.5, "loss": 1}, None, ("12/40", "56 s")),
         ({"training_iteration": 40}, 30, ("12/~30", "~36 s")),
@@ -45,17 +44,17 @@ def told(
         ({"loss": 3}, None, ("12", "")),
         (lambda name, result: True, 3000, ("12/~3000", "~1 h 40 min")),
         (lambda name, result: True, 300_000, ("12/~300000", "~6 d 23 h")),
-    ],
-)
-def test_progress_shows_the_end_that_comes_first(stop: Any, usual: int | None, said: tuple[str, str]) -> None:
-    assert told(stop, usual) == said
+    ]:
+        with subtests.test(stop=stop, usual=usual):
+            assert told(stop, usual) == said
 
 
-@pytest.mark.parametrize("times", [[], ["soon"], [math.nan], [None]])
-def test_without_times_only_a_time_limit_has_an_eta(times: Any) -> None:
-    assert told({"training_iteration": 40}, times=times) == ("12/40", "")
-    assert told(None, 40, times=times) == ("12/~40", "")
-    assert told(144, times=times) == ("12", "2 min")
+def test_without_times_only_a_time_limit_has_an_eta(subtests: pytest.Subtests) -> None:
+    for times in [[], ["soon"], [math.nan], [None]]:
+        with subtests.test(times=times):
+            assert told({"training_iteration": 40}, times=times) == ("12/40", "")
+            assert told(None, 40, times=times) == ("12/~40", "")
+            assert told(144, times=times) == ("12", "2 min")
 
 
 numbers = st.floats() | st.integers() | st.just("text") | st.none()
@@ -90,9 +89,8 @@ def test_a_trial_with_an_unknown_end_shows_only_its_results() -> None:
     assert progress([], 0, 0.0, None, None) == Progress(0)
 
 
-@pytest.mark.parametrize(
-    ("ended", "running", "waiting", "side_by_side", "left"),
-    [
+def test_the_time_left_for_all_trials(subtests: pytest.Subtests) -> None:
+    for ended, running, waiting, side_by_side, left in [
         ([], [(5, None)], 3, 1, None),  # nothing says how long a trial takes
         ([], [(5, 15)], 3, 1, 75),
         ([10], [(5, None)], 0, 1, 5),
@@ -100,16 +98,9 @@ def test_a_trial_with_an_unknown_end_shows_only_its_results() -> None:
         ([10, 20], [(0, 30), (0, 10)], 0, 2, 30),  # the longest is the last
         ([10, 20], [], 4, 2, None),
         ([10], [(0, 10)], 7, 100, 10),
-    ],
-)
-def test_the_time_left_for_all_trials(
-    ended: list[float],
-    running: list[tuple[float, float | None]],
-    waiting: int,
-    side_by_side: int,
-    left: float | None,
-) -> None:
-    assert left_in_all(ended, running, waiting, side_by_side) == left
+    ]:
+        with subtests.test(ended=ended, running=running):
+            assert left_in_all(ended, running, waiting, side_by_side) == left
 
 
 def test_the_table_says_how_long_all_trials_take(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import cloudpickle
 import pytest
+from trials.runs import ran
 
 import nbckpt
 from nbckpt.trials import Experiment, RetentionPolicy, Status
@@ -55,12 +56,6 @@ class Counter(nbckpt.trials.Trainable):
         self.n = int(Path(checkpoint).read_text()) if isinstance(checkpoint, str) else checkpoint["n"]
 
 
-def ran(trainable: Any = count, config: Any = None, **options: Any) -> Experiment:
-    experiment = nbckpt.run(trainable, config, **options)
-    assert experiment.wait(SECONDS)
-    return experiment
-
-
 def starts(experiment: Experiment, trial: str = "t0") -> list[tuple[Any, Any, Any]]:
     """Return from where each attempt of a trial started: own checkpoint, iteration, origin."""
     events = journal.read(experiment.folder / trial / journal.FILE)
@@ -85,7 +80,7 @@ def given_forms(folder: Path, store: str) -> dict[str, Callable[[], Any]]:
 @pytest.mark.parametrize("form", list(given_forms(Path(), "")))
 def test_trials_start_from_a_checkpoint_in_any_form(form: str, tmp_path: Path, store: Path) -> None:
     restore = given_forms(tmp_path, str(store))[form]()
-    experiment = ran(restore=restore, num_samples=2)
+    experiment = ran(count, restore=restore, num_samples=2)
     for trial in experiment.trials:
         assert [(result["n"], result["first"]) for result in trial.results] == [(11, 10), (12, 10), (13, 10)]
         assert [result["training_iteration"] for result in trial.results] == [1, 2, 3]
@@ -95,8 +90,8 @@ def test_trials_start_from_a_checkpoint_in_any_form(form: str, tmp_path: Path, s
 
 @each_executor
 def test_a_trial_starts_from_a_checkpoint_of_another_trial(executor: str) -> None:
-    before = ran(name="before")
-    after = ran(restore="before/t0@2", executor=executor, name="after")
+    before = ran(count, name="before")
+    after = ran(count, restore="before/t0@2", executor=executor, name="after")
     (trial,) = after.trials
     assert [result["n"] for result in trial.results] == [3, 4, 5]
     assert trial.origin == "before/t0@2"
@@ -157,12 +152,14 @@ def test_a_function_may_write_into_what_it_got(tmp_path: Path) -> None:
 
 @each_executor
 def test_retention_never_removes_what_a_trial_starts_from(executor: str) -> None:
-    before = ran(name="before", keep_checkpoints=1)
-    after = ran(restore="before/t0", executor=executor, keep_checkpoints=RetentionPolicy(1), num_samples=2)
+    before = ran(count, name="before", keep_checkpoints=1)
+    after = ran(
+        count, restore="before/t0", executor=executor, keep_checkpoints=RetentionPolicy(1), num_samples=2
+    )
     assert [trial.results[-1]["n"] for trial in after.trials] == [5, 5]
     assert len(after.trials[0].checkpoints.records()) == 1
     Catalog(before.folder.parent).remove("before")
-    assert ran(name=after.name, num_samples=3).trials[2].results[-1]["n"] == 5
+    assert ran(count, name=after.name, num_samples=3).trials[2].results[-1]["n"] == 5
 
 
 def test_a_trial_paused_before_its_own_checkpoint_starts_again() -> None:
@@ -175,7 +172,7 @@ def test_a_trial_paused_before_its_own_checkpoint_starts_again() -> None:
                 self.experiment.pause()
 
     given = nbckpt.Checkpoint.from_dict({"n": 10})
-    experiment = ran(restore=given, callbacks=[PausesOnce()])
+    experiment = ran(count, restore=given, callbacks=[PausesOnce()])
     (trial,) = experiment.trials
     assert (trial.status, trial.results[-1]["n"]) == (Status.PAUSED, 11)
     experiment.resume()
@@ -198,15 +195,15 @@ def test_states_come_from_the_given_checkpoint() -> None:
 
 def test_another_machine_gets_the_checkpoint_by_sync(tmp_path: Path, monkeypatch: Any) -> None:
     config = nbckpt.SyncConfig(upload_dir=(tmp_path / "there").as_uri())
-    ran(restore=nbckpt.Checkpoint.from_dict({"n": 10}), name="far", sync_config=config)
+    ran(count, restore=nbckpt.Checkpoint.from_dict({"n": 10}), name="far", sync_config=config)
     monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "other"))
-    again = ran(name="far", sync_config=config, num_samples=2)
+    again = ran(count, name="far", sync_config=config, num_samples=2)
     assert str(tmp_path / "other") in str(again.folder)
     assert [trial.results[-1]["n"] for trial in again.trials] == [13, 13]
 
 
 def test_verify_and_trust_know_what_trials_start_from(store: Path) -> None:
-    experiment = ran(restore=nbckpt.Checkpoint.from_dict({"n": 10}), name="v")
+    experiment = ran(count, restore=nbckpt.Checkpoint.from_dict({"n": 10}), name="v")
     catalog = Catalog(experiment.folder.parent)
     assert not verify_trials(catalog, ["v"]).damages
     (record,) = origin_of(experiment.folder).records()
@@ -214,16 +211,16 @@ def test_verify_and_trust_know_what_trials_start_from(store: Path) -> None:
     data = file.read_bytes()
     file.write_bytes(bytes(len(data)))
     assert [name for name, _ in verify_trials(catalog, ["v"]).damages] == ["v/origin@0"]
-    again = ran(name="v", num_samples=2)
+    again = ran(count, name="v", num_samples=2)
     assert again.trials[1].status == Status.ERROR
     assert "is not what was saved" in again.trials[1].error
 
 
 def test_a_link_that_leads_outside_is_not_followed(tmp_path: Path) -> None:
-    experiment = ran(restore=nbckpt.Checkpoint.from_dict({"n": 10}), name="v")
+    experiment = ran(count, restore=nbckpt.Checkpoint.from_dict({"n": 10}), name="v")
     (experiment.folder / "origin").rename(tmp_path / "outside")
     (experiment.folder / "origin").symlink_to(tmp_path / "outside")
-    again = ran(name="v", num_samples=2)
+    again = ran(count, name="v", num_samples=2)
     assert "leads outside" in again.trials[1].error
     assert verify_trials(Catalog(experiment.folder.parent), ["v"]).damages
 
@@ -240,7 +237,7 @@ def test_a_link_that_leads_outside_is_not_followed(tmp_path: Path) -> None:
     ],
 )
 def test_a_checkpoint_that_is_not_there_is_named(restore: Any, message: str, store: Path) -> None:
-    ran(name="before")
+    ran(count, name="before")
     nbckpt.Checkpoint.from_dict({"n": 10}).to_store(str(store), "name")
     with pytest.raises(nbckpt.NbckptError, match=message):
         nbckpt.run(count, restore=restore, name="new")
@@ -248,7 +245,7 @@ def test_a_checkpoint_that_is_not_there_is_named(restore: Any, message: str, sto
 
 
 def test_a_damaged_checkpoint_is_refused_before_the_start() -> None:
-    before = ran(name="before")
+    before = ran(count, name="before")
     file = next((before.folder / "t0/checkpoint_000002").rglob("checkpoint.json"))
     file.write_bytes(bytes(file.stat().st_size))
     with pytest.raises(nbckpt.errors.CorruptError, match="is not what was saved"):
@@ -258,7 +255,7 @@ def test_a_damaged_checkpoint_is_refused_before_the_start() -> None:
 def test_a_checkpoint_of_somebody_else_needs_trust(tmp_path: Path, monkeypatch: Any) -> None:
     folder = nbckpt.Checkpoint.from_dict({"n": 10}).to_directory(tmp_path / "made")
     monkeypatch.setenv("NBCKPT_SECRET_FILE", str(tmp_path / "another"))
-    refused = ran(restore=folder)
+    refused = ran(count, restore=folder)
     assert "trust=True" in refused.trials[0].error
-    trusted = ran(restore=nbckpt.Checkpoint.from_directory(folder, trust=True))
+    trusted = ran(count, restore=nbckpt.Checkpoint.from_directory(folder, trust=True))
     assert trusted.trials[0].results[-1]["n"] == 13

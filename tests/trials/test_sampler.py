@@ -9,13 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from trials.runs import ran
 
 import nbckpt
 from late import library
 from nbckpt.commands.values import evaluate, find_scheduler, find_search
 from nbckpt.errors import UsageError
 from nbckpt.trials import Experiment, OptunaPruner, OptunaSampler
-from nbckpt.trials.engine.experiment import _live
+from nbckpt.trials.engine import shutdown
+from nbckpt.trials.engine.experiment import runner_of
 
 optuna = library("optuna", reason="needs Optuna")
 
@@ -39,14 +41,9 @@ def train(config: dict[str, Any]) -> None:
 
 def searched(search: Any = "random", num_samples: int = 5, **settings: Any) -> Experiment:
     settings = {"metric": "loss", "mode": "min", "executor": "inline", "seed": 7, "name": "e", **settings}
-    experiment = nbckpt.run(train, SPACE, search=search, num_samples=num_samples, **settings)
-    assert experiment.wait(60)
+    experiment = ran(train, SPACE, search=search, num_samples=num_samples, **settings)
     assert experiment.notes == []
     return experiment
-
-
-def study_of(experiment: Experiment) -> Any:
-    return experiment._runner._search.source._search._study
 
 
 def xs(experiment: Experiment) -> list[float]:
@@ -68,30 +65,30 @@ def test_the_same_seed_gives_the_same_search() -> None:
     assert xs(searched(name="one")) != xs(searched(name="three", seed=8))
 
 
-def test_a_new_kernel_goes_on_from_the_journals_alone() -> None:
+def test_a_new_kernel_goes_on_from_the_journals_alone(studies: list[Any]) -> None:
     assert len(searched("tpe", 4).trials) == 4
-    _live.clear()
+    shutdown.live.clear()
     again = searched("tpe", 8)
     assert len(again.trials) == 8
     assert len(set(xs(again))) == 8
-    study = study_of(again)
+    study = studies[-1]
     assert [trial.state.name for trial in study.trials] == ["COMPLETE"] * 8
     assert study.best_value == again.best().metrics["loss"]
 
 
 def test_resume_in_a_new_kernel_suggests_what_is_missing() -> None:
     experiment = searched("random", 2)
-    runner = experiment._runner
+    runner = runner_of(experiment)
     runner.write_spec(replace(runner.spec, num_samples=4))
     del experiment, runner
-    _live.clear()
+    shutdown.live.clear()
     experiment = nbckpt.open_experiment("e")
     experiment.resume()
     assert experiment.wait(60)
     assert len(set(xs(experiment))) == 4
 
 
-def test_a_paused_trial_is_known_to_the_sampler_when_it_goes_on() -> None:
+def test_a_paused_trial_is_known_to_the_sampler_when_it_goes_on(studies: list[Any]) -> None:
     reported, go = threading.Event(), threading.Event()
 
     def paused(config: dict[str, Any]) -> None:
@@ -110,21 +107,21 @@ def test_a_paused_trial_is_known_to_the_sampler_when_it_goes_on() -> None:
     assert [trial.iteration for trial in experiment.trials] == [2]
     x = xs(experiment)
     del experiment
-    _live.clear()
-    study = study_of(again := searched("random", 1))
-    assert xs(again) == x
+    shutdown.live.clear()
+    assert xs(searched("random", 1)) == x
+    study = studies[-1]
     assert [trial.params["x"] for trial in study.trials] == x
     assert study.trials[0].state.name == "COMPLETE"
     assert study.trials[0].intermediate_values[1] == 1.0
 
 
-def test_points_come_first_and_the_sampler_learns_of_them() -> None:
+def test_points_come_first_and_the_sampler_learns_of_them(studies: list[Any]) -> None:
     points = [{"x": 0.5, "deep": {"kind": "b", "q": 0.25}}, {"x": 0.0}]
     experiment = searched("random", 4, points=points)
     assert xs(experiment)[:2] == [0.5, 0.0]
     assert experiment.trials[0].config == {"x": 0.5, "deep": {"kind": "b", "q": 0.25}, "epochs": 2}
     assert len(experiment.trials) == 4
-    study = study_of(experiment)
+    study = studies[-1]
     assert [trial.params["x"] for trial in study.trials[:2]] == [0.5, 0.0]
     assert [trial.state.name for trial in study.trials] == ["COMPLETE"] * 4
     assert len(searched("random", 4, points=points).trials) == 4
@@ -245,5 +242,5 @@ def test_a_pruner_knows_earlier_trials_after_a_restart() -> None:
         )  # fmt: skip
 
     assert [trial.iteration for trial in run([1, 2]).trials] == [5, 5]
-    _live.clear()
+    shutdown.live.clear()
     assert [trial.iteration for trial in run([1, 2, 9]).trials] == [5, 5, 2]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from trials.conftest import forget
+from trials.runs import ran
 
 import nbckpt
 from nbckpt.errors import UsageError
@@ -49,8 +50,7 @@ def configs(experiment: Experiment) -> list[dict[str, Any]]:
 
 def test_a_search_suggests_configurations_and_sees_reports() -> None:
     search = Counting()
-    experiment = nbckpt.run(train, search=search, num_samples=2, max_concurrent=1)
-    assert experiment.wait(60)
+    experiment = ran(train, search=search, num_samples=2, max_concurrent=1)
     assert configs(experiment) == [{"n": 0}, {"n": 1}]
     assert search.calls == [
         *("suggest t0", "reported t0 1", "reported t0 2", "reported t0 3", "ended t0 TERMINATED"),
@@ -63,14 +63,12 @@ def test_a_search_suggests_configurations_and_sees_reports() -> None:
 
 
 def test_an_exhausted_search_ends_the_experiment() -> None:
-    experiment = nbckpt.run(train, search=Counting(most=3), num_samples=10, max_concurrent=2)
-    assert experiment.wait(60)
+    experiment = ran(train, search=Counting(most=3), num_samples=10, max_concurrent=2)
     assert [trial.status for trial in experiment.trials] == [Status.TERMINATED] * 3
 
 
 def test_parallel_trials_get_different_configurations() -> None:
-    experiment = nbckpt.run(train, search=Counting(), num_samples=40, max_concurrent=4)
-    assert experiment.wait(60)
+    experiment = ran(train, search=Counting(), num_samples=40, max_concurrent=4)
     assert configs(experiment) == [{"n": n} for n in range(40)]
 
 
@@ -106,8 +104,7 @@ def test_a_failing_search_ends_and_the_trials_continue(method: str, monkeypatch:
         raise RuntimeError("no database")
 
     monkeypatch.setattr(Counting, method, fail)
-    experiment = nbckpt.run(train, search=Counting(), num_samples=3, max_concurrent=1)
-    assert experiment.wait(60)
+    experiment = ran(train, search=Counting(), num_samples=3, max_concurrent=1)
     assert experiment.notes == [f"the search is over since {method} failed: RuntimeError: no database"]
     assert all(trial.note == "done" for trial in experiment.trials)
     assert len(experiment.trials) == (0 if method in {"setup", "suggest"} else 1)
@@ -157,8 +154,7 @@ def test_a_running_trial_is_not_resumed_while_a_search_goes_on() -> None:
 
 def test_a_search_learns_that_a_paused_trial_was_stopped() -> None:
     search = Counting()
-    experiment = nbckpt.run(train, search=search, num_samples=1)
-    assert experiment.wait(60)
+    experiment = ran(train, search=search, num_samples=1)
     with TrialRecorder(experiment.trials[0]) as recorder:
         recorder.pause()
     search.calls.clear()
@@ -181,11 +177,13 @@ class Odd(Search):
         return self.reason
 
 
-@pytest.mark.parametrize("config", [5, [1], "n"])
-def test_a_search_that_suggests_no_dict_is_over(config: Any) -> None:
-    experiment = nbckpt.run(train, search=Odd(config), num_samples=2)
-    assert experiment.wait(60)
-    assert experiment.notes == [f"the search is over since suggest returned {config!r}, and not a dict"]
+def test_a_search_that_suggests_no_dict_is_over(subtests: pytest.Subtests) -> None:
+    for config in [5, [1], "n"]:
+        with subtests.test(config=config):
+            experiment = ran(train, search=Odd(config), num_samples=2)
+            assert experiment.notes == [
+                f"the search is over since suggest returned {config!r}, and not a dict"
+            ]
 
 
 def test_a_search_may_give_up_a_trial_by_true() -> None:
@@ -219,8 +217,7 @@ def test_a_configuration_file_recalls_values_json_cannot_hold() -> None:
     assert recalled(space, kept) == {"f": other, "opt": {"g": (3, 4), "lr": 0.25}, "h": one}
 
 
-@pytest.mark.parametrize(
-    "kept", [{"f": "gone", "n": 1}, {"n": 1}, {"f": repr(one), "n": 2}, {"f": repr(one)}]
-)
-def test_a_configuration_of_another_space_is_not_changed(kept: dict[str, Any]) -> None:
-    assert recalled({"f": choice([one, other]), "n": 1}, kept) == kept
+def test_a_configuration_of_another_space_is_not_changed(subtests: pytest.Subtests) -> None:
+    for kept in [{"f": "gone", "n": 1}, {"n": 1}, {"f": repr(one), "n": 2}, {"f": repr(one)}]:
+        with subtests.test(kept=kept):
+            assert recalled({"f": choice([one, other]), "n": 1}, kept) == kept

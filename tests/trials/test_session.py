@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from trials.runs import ran
 
 import nbckpt
 from nbckpt import Checkpoint
@@ -109,8 +110,7 @@ def test_a_function_learns_which_trial_it_is(executor: str, tmp_path: Path) -> N
         nbckpt.report(lr=context.config["lr"])
 
     space = {"lr": nbckpt.grid_search([1, 2])}
-    experiment = nbckpt.run(train, space, name="e", folder=tmp_path, executor=executor)
-    assert experiment.wait(SECONDS)
+    experiment = ran(train, space, name="e", folder=tmp_path, executor=executor)
     mine = [(trial.folder / "mine").read_text() for trial in experiment.trials]
     assert mine == ["t0 e/t0 {'lr': 1}", "t1 e/t1 {'lr': 2}"]
 
@@ -199,8 +199,7 @@ def test_metrics_that_json_cannot_hold_are_stored_as_text(
         seen.append(result["object"])
         return False
 
-    experiment = nbckpt.run(train, executor=executor, stop=look)
-    assert experiment.wait(SECONDS)
+    experiment = ran(train, executor=executor, stop=look)
     (trial,) = experiment.trials
     assert (trial.status, trial.error) == (Status.TERMINATED, "")
     events = [json.loads(line) for line in (trial.folder / "events.jsonl").read_text().splitlines()]
@@ -579,8 +578,7 @@ def test_a_fork_of_a_function_cannot_report(executor: str, how: str, tmp_path: P
         os.waitpid(child, 0)
         reporter(i=1)
 
-    experiment = nbckpt.run(train, {"said": said, "how": how}, executor=executor)
-    assert experiment.wait(SECONDS)
+    experiment = ran(train, {"said": said, "how": how}, executor=executor)
     trial = experiment.trials[0]
     assert said.read_text().startswith("UsageError: a fork of a trial's process cannot report")
     read = Trial.read(trial.folder)

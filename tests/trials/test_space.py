@@ -6,7 +6,6 @@ import itertools
 import math
 import random
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
@@ -57,9 +56,8 @@ def test_values_are_set_under_the_path_of_their_domain() -> None:
     assert with_values(space, {("inner", 3): 0.5}) == {"a/b": 1, "inner": {3: 0.5, "m": 2}}
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
+def test_an_invalid_domain_is_refused(subtests: pytest.Subtests) -> None:
+    for make, message in [
         (lambda: nbckpt.grid_search([]), "grid_search got no values"),
         (lambda: nbckpt.choice([]), "choice got no values"),
         (lambda: nbckpt.grid_search("abc"), r"grid_search\(\['abc'\]\)"),
@@ -67,17 +65,16 @@ def test_values_are_set_under_the_path_of_their_domain() -> None:
         (lambda: nbckpt.uniform(1, 0), "smaller number first"),
         (lambda: nbckpt.uniform(float("nan"), 1), r"uniform\(nan, 1\) takes finite"),
         (lambda: nbckpt.loguniform(0, 1), "positive"),
-    ],
-)
-def test_an_invalid_domain_is_refused(make: Any, message: str) -> None:
-    with pytest.raises(nbckpt.UsageError, match=message):
-        make()
+    ]:
+        with subtests.test(message), pytest.raises(nbckpt.UsageError, match=message):
+            make()
 
 
-@pytest.mark.parametrize("low", [np.float32(1), np.int64(1), Fraction(1), 1.0, True])
-def test_the_ends_of_a_range_are_numbers_of_any_kind(low: Any) -> None:
-    assert 1 <= nbckpt.uniform(low, 2).draw(random.Random(1)) <= 2
-    assert nbckpt.randint(low, 2.5).draw(random.Random(1)) == 1  # type: ignore[arg-type]
+def test_the_ends_of_a_range_are_numbers_of_any_kind(subtests: pytest.Subtests) -> None:
+    for low in [np.float32(1), np.int64(1), Fraction(1), 1.0, True]:
+        with subtests.test(low=low):
+            assert 1 <= nbckpt.uniform(low, 2).draw(random.Random(1)) <= 2
+            assert nbckpt.randint(low, 2.5).draw(random.Random(1)) == 1  # type: ignore[arg-type]
 
 
 def test_randint_draws_below_its_upper_end() -> None:
@@ -119,9 +116,8 @@ def test_sample_from_in_a_circle_is_refused() -> None:
         list(configs(missing, 1, 0))
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
+def test_ranges_of_numbers_are_checked(subtests: pytest.Subtests) -> None:
+    for make, message in [
         (lambda: nbckpt.randint(3, 3), "the upper end is not drawn"),
         (lambda: lograndint(0, 3), "use randint"),
         (lambda: rounded(nbckpt.uniform(0, 1), 0), "positive step"),
@@ -137,8 +133,6 @@ def test_sample_from_in_a_circle_is_refused() -> None:
         (lambda: lograndint(0.5, 10), r"lograndint\(0.5, 10\) needs positive"),  # type: ignore[arg-type]
         (lambda: normal(0, "1"), r"normal\(0, '1'\) takes"),  # type: ignore[arg-type]
         (lambda: rounded(nbckpt.uniform(0, 1), "1"), r"rounded\('1'\) takes"),  # type: ignore[arg-type]
-    ],
-)
-def test_ranges_of_numbers_are_checked(make: Any, message: str) -> None:
-    with pytest.raises(nbckpt.UsageError, match=message):
-        make()
+    ]:
+        with subtests.test(message), pytest.raises(nbckpt.UsageError, match=message):
+            make()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from trials.runs import ran
 from trials.test_process import wait_for_end
 
 import nbckpt
@@ -68,9 +69,7 @@ class Between(Callback):
 
 
 def run(config: Any, executor: str | Executor = "process", **options: Any) -> Experiment:
-    experiment = nbckpt.run(train, config, executor=executor, max_concurrent=1, **options)
-    assert experiment.wait(SECONDS)
-    return experiment
+    return ran(train, config, executor=executor, max_concurrent=1, **options)
 
 
 def seen(experiment: Experiment, name: str) -> list[Any]:

@@ -10,6 +10,7 @@ from typing import IO, Any
 
 import cloudpickle
 import pytest
+from trials.runs import ran
 
 import nbckpt
 from nbckpt.states import states_checkpoint
@@ -58,10 +59,9 @@ def train(config: dict[str, Any]) -> None:
 @pytest.mark.parametrize("own", [True, False], ids=["asked for", "with checkpoint_every"])
 def test_states_are_restored_before_the_function_continues(executor: str, own: bool) -> None:
     every = 0 if own else 2
-    experiment = nbckpt.run(
+    experiment = ran(
         train, {"own": own}, executor=executor, max_failures=1, checkpoint_every=every, max_concurrent=1
     )
-    assert experiment.wait(SECONDS)
     (trial,) = experiment.trials
     assert (str(trial.status), trial.failures) == ("TERMINATED", 1)
     assert [(result["at"], result["seen"]) for result in trial.results] == [(i, i) for i in range(1, 7)]
@@ -70,14 +70,13 @@ def test_states_are_restored_before_the_function_continues(executor: str, own: b
 
 def test_trials_have_their_own_states_apart_from_the_notebooks() -> None:
     mine = Steps()
-    experiment = nbckpt.run(
+    experiment = ran(
         train,
         {"own": nbckpt.grid_search([True, False])},
         max_failures=1,
         checkpoint_every=2,
         max_concurrent=2,
     )
-    assert experiment.wait(SECONDS)
     assert [str(trial.status) for trial in experiment.trials] == ["TERMINATED"] * 2
     assert (mine.done, mine.synced) == (0, 0)
     assert current.get().live() == [("steps", mine)]
@@ -101,8 +100,7 @@ def test_checkpoint_every_ignores_a_function_without_states() -> None:
         for i in range(4):
             nbckpt.report(i=i)
 
-    experiment = nbckpt.run(plain, checkpoint_every=2)
-    assert experiment.wait(SECONDS)
+    experiment = ran(plain, checkpoint_every=2)
     assert experiment.trials[0].checkpoints.records() == []
 
 
@@ -115,8 +113,7 @@ def test_a_trial_saves_no_states_in_the_folder_of_the_job(
         steps = Steps()
         nbckpt.report(where=str(nbckpt.save_all_states()), loaded=nbckpt.load_state(steps))
 
-    experiment = nbckpt.run(saves)
-    assert experiment.wait(SECONDS)
+    experiment = ran(saves)
     assert {key: experiment.trials[0].metrics[key] for key in ("where", "loaded")} == {
         "where": "None",
         "loaded": False,
@@ -134,8 +131,7 @@ def test_a_trial_that_saves_no_states_reports_none_as_dropped(
             history.value.append(i)
             nbckpt.report(i=i, seen=len(history.value))
 
-    experiment = nbckpt.run(keeps, executor=executor, num_samples=2, max_concurrent=1)
-    assert experiment.wait(SECONDS)
+    experiment = ran(keeps, executor=executor, num_samples=2, max_concurrent=1)
     gc.collect()
     assert [trial.metrics["seen"] for trial in experiment.trials] == [4, 4]
     assert caplog.text == ""

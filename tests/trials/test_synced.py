@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from trials.runs import ran
 
 import nbckpt
 from nbckpt.errors import CorruptError, NotFoundError, StoreError, UsageError
@@ -238,8 +239,7 @@ def test_an_experiment_continues_from_the_syncers_storage(
 
     trainable = durable(Fails if kind else count, "mine://bucket", syncer=FolderSyncer(tmp_path / "place"))
     every = 1 if kind else 0
-    experiment = nbckpt.run(trainable, name="e", checkpoint_every=every, keep_checkpoints=2)
-    assert experiment.wait(SECONDS)
+    experiment = ran(trainable, name="e", checkpoint_every=every, keep_checkpoints=2)
     for folder in experiment.folder.glob("t0/checkpoint_*"):
         shutil.rmtree(folder) if folder.is_dir() else folder.unlink()
     experiment.resume(errored=True)

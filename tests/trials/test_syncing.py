@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from trials.runs import ran
 
 import nbckpt
 from nbckpt.errors import NotFoundError, StoreError, UsageError
@@ -25,7 +26,8 @@ from nbckpt.sync.files import FileStat
 from nbckpt.testing import FaultyStore, RecordingStore
 from nbckpt.trials import Callback, Experiment, Record, Status, Trial
 from nbckpt.trials.checkpoints.transfer import read_piece
-from nbckpt.trials.engine.experiment import _live
+from nbckpt.trials.engine import shutdown
+from nbckpt.trials.engine.experiment import runner_of
 from nbckpt.trials.engine.upload import SyncerCallback
 from nbckpt.trials.executors.artifacts import Sender, changed_files, take_in
 from nbckpt.trials.model import summary_file
@@ -181,7 +183,7 @@ class Idle:
         self.ended()
 
     def trial(self) -> Trial:
-        return self.experiment._runner.add({})[0]
+        return runner_of(self.experiment).add({})[0]
 
     def result(self, trial: Trial, **result: Any) -> None:
         self.callback.on_trial_result(trial, {"training_iteration": 2, "time_total_s": 0.0} | result)
@@ -208,9 +210,7 @@ def count(config: dict[str, Any]) -> None:
 
 
 def run(config: Mapping[str, Any] | None = None, **options: Any) -> Experiment:
-    experiment = nbckpt.run(options.pop("function", count), config, **({"name": "e"} | options))
-    assert experiment.wait(SECONDS)
-    return experiment
+    return ran(options.pop("function", count), config, **({"name": "e"} | options))
 
 
 def fetched(url: str, folder: Path) -> Path:
@@ -747,7 +747,7 @@ def test_an_interrupted_trial_resumes_from_its_remote_checkpoint(
 def test_a_resume_in_a_new_kernel_syncs_again(experiments: Path, tmp_path: Path) -> None:
     run({"n": 3}, stop={"i": 1}, sync_config=config())
     Remote.ups.clear()
-    _live.clear()
+    shutdown.live.clear()
     experiment = Experiment.read(experiments / "e").resume("t0")
     assert experiment.wait(SECONDS)
     assert "t0" in Remote.ups

@@ -17,6 +17,7 @@ from nbckpt.render import Hint, Page
 from nbckpt.render.sparkline import blocks, svg
 from nbckpt.trials import Experiment, Status, Trial
 from nbckpt.trials.checkpoints.record import Record
+from nbckpt.trials.engine.experiment import runner_of
 from nbckpt.trials.model import journal
 from nbckpt.trials.model.condensed import Condensed
 from nbckpt.trials.model.recorder import TrialRecorder
@@ -36,7 +37,7 @@ class Made:
         self.experiment = Experiment(folder, Spec(None, **spec))
 
     def trial(self, *results: dict[str, Any], end: bool = True, **config: Any) -> Trial:
-        (trial,) = self.experiment._runner.add(config)
+        (trial,) = runner_of(self.experiment).add(config)
         with TrialRecorder(trial) as recorder:
             recorder.start("thread", None)
             for at, result in enumerate(results, 1):
@@ -308,19 +309,19 @@ def test_a_row_shows_the_newest_checkpoint_and_unsaved_results(made: Made) -> No
 
 def test_a_running_trial_shows_its_end_and_time_left(tmp_path: Path) -> None:
     made = Made(tmp_path / "e", stop={"training_iteration": 5})
-    made.experiment._runner.pool.workers = 1  # it runs
+    runner_of(made.experiment).pool.workers = 1  # it runs
     made.trial(*[{"time_this_iter_s": 60.0}] * 2, end=False)
     paused(made.trial({"time_this_iter_s": 60.0}, end=False))
     made.trial(*[{"loss": 1}] * 5)
     assert [(row["iteration"], row["eta"]) for row in made.rows()] == [("2/5", "3 min"), ("1", ""), ("5", "")]
-    made.experiment._runner.pool.workers = 0
+    runner_of(made.experiment).pool.workers = 0
     assert "eta" not in made.rows()[0]
     assert [row["iteration"] for row in made.rows()] == ["2", "1", "5"]
 
 
 def test_without_a_set_end_finished_trials_give_the_estimate(made: Made) -> None:
     """Trials that were stopped early do not count."""
-    made.experiment._runner.pool.workers = 1
+    runner_of(made.experiment).pool.workers = 1
     for results in (4, 4, 9):
         made.trial(*[{"loss": 1}] * results)
     for _ in range(9):
@@ -332,7 +333,7 @@ def test_without_a_set_end_finished_trials_give_the_estimate(made: Made) -> None
 
 def test_nothing_to_resume_names_what_can_be_done_instead(made: Made) -> None:
     def said() -> str:
-        return nothing_to_resume("e", made.experiment.trials, made.experiment._runner.asked)
+        return nothing_to_resume("e", made.experiment.trials, runner_of(made.experiment).asked)
 
     made.trial({"loss": 1})
     assert said() == "'e' has nothing to resume: 1 trial, 1 done"
@@ -357,7 +358,7 @@ def test_an_interrupted_trial_is_noted_with_the_resume_command(made: Made) -> No
 
 def test_an_interrupted_loop_is_noted_with_its_call(made: Made) -> None:
     made.trial({"loss": 1}, end=False)
-    runner = made.experiment._runner
+    runner = runner_of(made.experiment)
     runner.spec = replace(runner.spec, executor="cell")
     call = "nbckpt.track('e', resume=True)"
     assert made.page().notes == (f"t0 was interrupted. Resume: {call}",)

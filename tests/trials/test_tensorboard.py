@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from trials.runs import ran
 
 import nbckpt
 from nbckpt.errors import UsageError
@@ -21,8 +22,7 @@ pytest.importorskip("tensorboard", reason="needs TensorBoard")
 
 
 def run(fn: Any, logdir: Path, config: dict[str, Any] | None = None, **kwargs: Any) -> Experiment:
-    experiment = nbckpt.run(fn, config, name="e", callbacks=[TensorBoardCallback(logdir)], **kwargs)
-    assert experiment.wait(60)
+    experiment = ran(fn, config, name="e", callbacks=[TensorBoardCallback(logdir)], **kwargs)
     assert experiment.notes == []
     return experiment
 

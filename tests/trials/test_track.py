@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from trials.runs import ran
 
 import nbckpt
 from nbckpt.errors import CodecError, Interrupted, StoreError, UsageError
@@ -408,7 +409,6 @@ class Tracking(Trainable):
 
 @pytest.mark.parametrize("executor", ["inline", "thread", "process"])
 def test_the_step_of_a_trainable_cannot_open_a_trial(store: Path, executor: str) -> None:
-    experiment = nbckpt.run(Tracking, name="outer", executor=executor)
-    assert experiment.wait(100)
+    experiment = ran(Tracking, name="outer", executor=executor)
     assert "this code runs in a trial already" in experiment.trials[0].error
     assert not (store / "experiments" / "inner").exists()

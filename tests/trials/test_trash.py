@@ -10,6 +10,7 @@ from threading import Event
 from typing import Any
 
 import pytest
+from trials.runs import ran
 
 import nbckpt
 from nbckpt.cli import main
@@ -30,7 +31,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the folder of a store with two experiments."""
     monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
     for name in ("e", "f"):
-        assert nbckpt.run(train, name=name).wait(60)
+        ran(train, name=name)
     return tmp_path / "store"
 
 
@@ -169,7 +170,7 @@ def test_rm_and_undo_work_in_a_shell(library: Catalog, capsys: pytest.CaptureFix
 
 def test_an_undo_that_would_replace_something_is_refused(library: Catalog) -> None:
     removal = library.remove("f", "e")
-    assert nbckpt.run(train, name="e").wait(60)
+    ran(train, name="e")
     before = contents(library.folder)
     with pytest.raises(nbckpt.UsageError, match="'e' exists again"):
         removal.bring_back()

@@ -31,11 +31,12 @@ def trial(tmp_path: Path) -> nbckpt.Trial:
     return experiment.trial("t0")
 
 
-@pytest.mark.parametrize("name", ATTRIBUTES)
-def test_an_attribute_of_a_trial_cannot_be_assigned(name: str, trial: nbckpt.Trial) -> None:
-    before = getattr(trial, name)
-    with pytest.raises(AttributeError, match=name):
-        setattr(trial, name, before)
+def test_an_attribute_of_a_trial_cannot_be_assigned(trial: nbckpt.Trial, subtests: pytest.Subtests) -> None:
+    for name in ATTRIBUTES:
+        with subtests.test(name):
+            before = getattr(trial, name)
+            with pytest.raises(AttributeError, match=name):
+                setattr(trial, name, before)
 
 
 def test_changing_what_a_trial_returned_does_not_change_it(trial: nbckpt.Trial) -> None:

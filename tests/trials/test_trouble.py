@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from trials.runs import ran
 
 import nbckpt
 from nbckpt.errors import Interrupted, StoreError
@@ -57,8 +58,7 @@ def test_a_trial_fails_if_its_last_event_is_not_written(
     monkeypatch: pytest.MonkeyPatch, events: tuple[str, ...]
 ) -> None:
     refuse(monkeypatch, *events)
-    experiment = nbckpt.run(report_once, {"x": nbckpt.grid_search([1, 2])}, max_concurrent=1)
-    assert experiment.wait(SECONDS)
+    experiment = ran(report_once, {"x": nbckpt.grid_search([1, 2])}, max_concurrent=1)
     assert [trial.status for trial in experiment.trials] == [Status.ERROR] * 2
     assert all("no space left" in trial.error for trial in experiment.trials)
     assert not experiment.running
@@ -88,8 +88,7 @@ def test_a_folder_that_cannot_be_made_fails_its_trial_only(store: Path) -> None:
         nbckpt.report(loss=1.0)
 
     search = Same()
-    experiment = nbckpt.run(block, name="e", num_samples=3, max_concurrent=1, search=search)
-    assert experiment.wait(SECONDS)
+    experiment = ran(block, name="e", num_samples=3, max_concurrent=1, search=search)
     assert [trial.status for trial in experiment.trials] == ["TERMINATED", "ERROR", "TERMINATED"]
     assert "cannot make the trial" in experiment.trials[1].error
     assert search.statuses == ["t0 TERMINATED", "t1 ERROR", "t2 TERMINATED"]
@@ -100,8 +99,7 @@ def test_a_worker_thread_that_breaks_down_ends_the_wait(monkeypatch: pytest.Monk
         raise RuntimeError("a defect of nbckpt itself")
 
     monkeypatch.setattr("nbckpt.trials.engine.pool.Attempt", broken)
-    experiment = nbckpt.run(report_once)
-    assert experiment.wait(SECONDS)
+    experiment = ran(report_once)
     assert "a defect of nbckpt itself" in experiment.notes[0]
     monkeypatch.undo()
     assert experiment.resume().wait(SECONDS)
@@ -121,8 +119,7 @@ def raise_silent(*_: object) -> Any:
 
 @pytest.mark.parametrize("executor", ["thread", "inline", pytest.param("process", marks=pytest.mark.slow)])
 def test_an_error_without_a_message_fails_its_trial(executor: str) -> None:
-    experiment = nbckpt.run(raise_silent, executor=executor)
-    assert experiment.wait(SECONDS)
+    experiment = ran(raise_silent, executor=executor)
     trial = experiment.trials[0]
     assert (trial.status, trial.error, experiment.notes) == (Status.ERROR, "Silent", [])
     assert "raise Silent" in trial.traceback
@@ -131,8 +128,7 @@ def test_an_error_without_a_message_fails_its_trial(executor: str) -> None:
 @pytest.mark.parametrize("method", ["setup", "suggest", "reported", "ended"])
 def test_an_error_of_a_search_needs_no_message(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Same, method, raise_silent, raising=False)
-    experiment = nbckpt.run(report_once, search=Same(), num_samples=1)
-    assert experiment.wait(SECONDS)
+    experiment = ran(report_once, search=Same(), num_samples=1)
     assert experiment.notes == [f"the search is over since {method} failed: Silent"]
 
 
@@ -140,8 +136,7 @@ def test_an_error_of_a_callback_or_of_stop_needs_no_message() -> None:
     class Fails(Callback):
         on_trial_start = raise_silent
 
-    experiment = nbckpt.run(report_once, callbacks=[Fails()], stop=raise_silent)
-    assert experiment.wait(SECONDS)
+    experiment = ran(report_once, callbacks=[Fails()], stop=raise_silent)
     assert experiment.notes == ["Fails is off since on_trial_start failed: Silent"]
     assert experiment.trials[0].error == "stop() failed: Silent"
 
@@ -209,8 +204,7 @@ def test_a_trial_that_runs_its_own_experiment_fails(executor: str) -> None:
         nbckpt.run(report_once, name="other", executor=executor).wait()
         nbckpt.run(train, name="e")
 
-    experiment = nbckpt.run(train, name="e", executor=executor)
-    assert experiment.wait(SECONDS)
+    experiment = ran(train, name="e", executor=executor)
     assert "a trial or a callback of 'e' cannot run 'e'" in experiment.trials[0].error
     assert nbckpt.run(report_once, name="e", executor=executor).wait(SECONDS)  # not in a trial any more
     assert nbckpt.open_experiment("other").trials[0].status == Status.TERMINATED
@@ -221,8 +215,7 @@ def test_a_metric_of_thousands_of_digits_is_refused() -> None:
         nbckpt.report(loss=1)
         nbckpt.report(loss=10**5000)
 
-    experiment = nbckpt.run(train, name="e", executor="inline")
-    assert experiment.wait(SECONDS)
+    ran(train, name="e", executor="inline")
     (trial,) = nbckpt.open_experiment("e").trials
     assert "a number has more than 4,300 digits: report it as a text, hex(…)" in trial.error
     assert [result["loss"] for result in trial.results] == [1]
@@ -234,8 +227,7 @@ def test_a_trial_that_waits_for_itself_fails(executor: str) -> None:
         assert not nbckpt.open_experiment("e").wait(0.01)
         nbckpt.open_experiment("e").wait()
 
-    experiment = nbckpt.run(train, name="e", executor=executor)
-    assert experiment.wait(SECONDS)
+    experiment = ran(train, name="e", executor=executor)
     assert "a trial or a callback of 'e' cannot wait for 'e'" in experiment.trials[0].error
 
 
@@ -244,8 +236,7 @@ def test_a_callback_that_runs_its_own_experiment_is_off() -> None:
         def on_experiment_end(self, trials: Any) -> None:
             nbckpt.run(report_once, name="e")
 
-    experiment = nbckpt.run(report_once, name="e", callbacks=[RunsAgain()])
-    assert experiment.wait(SECONDS)
+    experiment = ran(report_once, name="e", callbacks=[RunsAgain()])
     assert "cannot run 'e': it would wait for its own end" in experiment.notes[0]
 
 
@@ -282,7 +273,7 @@ def test_a_run_says_that_it_waits_for_the_former(
     held: threading.Event, caplog: pytest.LogCaptureFixture
 ) -> None:
     threading.Timer(0.3, held.set).start()
-    assert nbckpt.run(lambda config: {"loss": 2}, name="e").wait(SECONDS)
+    ran(lambda config: {"loss": 2}, name="e")
     assert "e: the new run begins after the next result of t0" in caplog.text
 
 
@@ -344,8 +335,7 @@ def test_a_metric_called_done_is_refused_by_name(value: Any) -> None:
             return {"done": value}
 
     for trainable in (train, Step):
-        experiment = nbckpt.run(trainable)
-        assert experiment.wait(SECONDS)
+        experiment = ran(trainable)
         trial = experiment.trials[0]
         assert (trial.status, trial.results) == (Status.ERROR, [])
         assert f"done={value!r}: 'done' says whether the trial has ended, True or False" in trial.error
@@ -357,8 +347,7 @@ def test_done_may_be_a_numpy_bool() -> None:
         nbckpt.report(done=np.bool_(True))
         raise AssertionError("it was done")
 
-    experiment = nbckpt.run(train)
-    assert experiment.wait(SECONDS)
+    experiment = ran(train)
     assert (experiment.trials[0].status, experiment.trials[0].iteration) == (Status.TERMINATED, 2)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from trials.runs import ran
 
 import nbckpt
 from nbckpt.cli import main
@@ -25,8 +26,7 @@ def train(config: dict[str, Any]) -> None:
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Catalog:
     """Return a paused experiment of somebody with another secret, on a machine that has no object of it."""
     monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "mine"))
-    made = nbckpt.run(train, name="e", folder=tmp_path / "theirs" / "experiments", num_samples=2)
-    assert made.wait(60)
+    made = ran(train, name="e", folder=tmp_path / "theirs" / "experiments", num_samples=2)
     for trial in made.trials:  # as if the kernel had died after the second checkpoint
         journal = trial.folder / "events.jsonl"
         journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:5]))
@@ -90,8 +90,7 @@ def test_resume_with_trust_continues_from_the_checkpoints(elsewhere: Catalog) ->
 
 
 def test_resume_with_trust_signs_with_a_live_function_too(elsewhere: Catalog) -> None:
-    experiment = nbckpt.run(train, name="e", num_samples=2)
-    assert experiment.wait(60)
+    experiment = ran(train, name="e", num_samples=2)
     assert [trial.status for trial in experiment.trials] == ["ERROR", "ERROR"]
     assert finished_in_the_end(experiment.resume(errored=True, trust=True))
 
@@ -183,7 +182,7 @@ def test_a_pull_finds_what_a_run_syncs_to_the_same_url(
 ) -> None:
     url = (tmp_path / "there").as_uri()
     monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "one"))
-    assert nbckpt.run(train, name="e", sync_config=nbckpt.SyncConfig(upload_dir=url)).wait(60)
+    ran(train, name="e", sync_config=nbckpt.SyncConfig(upload_dir=url))
     monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "two"))
     assert main(["pull", url]) == 0
     trial, record = Catalog(tmp_path / "two" / "experiments").checkpoint("e/t0@4")
@@ -197,10 +196,9 @@ def test_a_run_continues_an_experiment_that_a_push_copied(
 ) -> None:
     url = (tmp_path / "there").as_uri()
     monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "one"))
-    assert nbckpt.run(train, name="e").wait(60)
+    ran(train, name="e")
     assert main(["push", url]) == 0
     monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "two"))
-    again = nbckpt.run(train, name="e", resume="must", sync_config=nbckpt.SyncConfig(upload_dir=url))
-    assert again.wait(60)
+    again = ran(train, name="e", resume="must", sync_config=nbckpt.SyncConfig(upload_dir=url))
     (trial,) = again.trials
     assert (trial.attempts, trial.iteration) == (1, 4)

@@ -13,14 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from trials.runs import ran
 
 import nbckpt
 from nbckpt.errors import StoreError, UsageError
 from nbckpt.store.files import write_file
 from nbckpt.trials import Experiment, Status
-from nbckpt.trials.engine import control
+from nbckpt.trials.engine import control, shutdown
 from nbckpt.trials.engine.claim import Claim
-from nbckpt.trials.engine.experiment import _live
+from nbckpt.trials.engine.experiment import runner_of
 from nbckpt.trials.engine.runner import Runner
 from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.model.trial import Trial
@@ -32,9 +33,9 @@ SECONDS = 60
 
 def in_another_kernel(experiment: Experiment) -> Experiment:
     """Return an experiment as another kernel has it, which knows only what is on the disk."""
-    here = _live.pop(experiment.folder)
+    here = shutdown.live.pop(experiment.folder)
     other = Experiment.read(experiment.folder)
-    _live[experiment.folder] = here
+    shutdown.live[experiment.folder] = here
     return other
 
 
@@ -49,11 +50,10 @@ def failing(fails: list[bool]) -> Callable[[dict[str, Any]], None]:
 
 def test_a_trial_that_another_kernel_finished_is_not_run_again() -> None:
     fails = [True]
-    here = nbckpt.run(failing(fails), name="e")
-    assert here.wait(SECONDS)
+    here = ran(failing(fails), name="e")
     assert here.trials[0].status == Status.ERROR
     other = in_another_kernel(here)
-    other._runner.spec = here.spec  # the function by reference, so that it sees what is fixed
+    runner_of(other).spec = here.spec  # the function by reference, so that it sees what is fixed
     fails[0] = False
     assert other.resume(errored=True).wait(SECONDS)
     with pytest.raises(UsageError, match="nothing to resume"):
@@ -66,8 +66,7 @@ def test_a_trial_that_another_kernel_finished_is_not_run_again() -> None:
 )
 def test_every_view_shows_changes_of_another_kernel(look: Callable[[Experiment], Any]) -> None:
     fails = [True]
-    here = nbckpt.run(failing(fails), name="e")
-    assert here.wait(SECONDS)
+    here = ran(failing(fails), name="e")
     with TrialRecorder(in_another_kernel(here).trials[0]) as recorder:
         recorder.start("thread", None)
         recorder.result({"training_iteration": 1, "loss": 0.5})
@@ -81,37 +80,32 @@ def test_a_refused_run_does_not_change_the_experiment(store: Path) -> None:
     def train(config: dict[str, Any]) -> None:
         nbckpt.report(loss=1.0)
 
-    here = nbckpt.run(train, {"x": 1}, name="e")
-    assert here.wait(SECONDS)
+    here = ran(train, {"x": 1}, name="e")
     folder = store / "experiments/e"
 
     def content() -> dict[str, bytes]:
         return {str(file): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
     before = content()
-    _live.pop(here.folder)
-    with here._runner.claimed(), pytest.raises(UsageError, match="another kernel"):
+    shutdown.live.pop(here.folder)
+    with runner_of(here).claimed(), pytest.raises(UsageError, match="another kernel"):
         nbckpt.run(train, {"x": nbckpt.grid_search([1, 2])}, name="e")
     assert content() == before
 
 
 def test_a_removed_name_starts_a_new_experiment(store: Path) -> None:
-    ran = nbckpt.run(failing([False]), {"x": nbckpt.grid_search([1, 2])}, name="e")
-    assert ran.wait(SECONDS)
-    shutil.rmtree(ran.folder)
-    again = nbckpt.run(failing([False]), {"x": 1}, name="e")
-    assert again.wait(SECONDS)
+    former = ran(failing([False]), {"x": nbckpt.grid_search([1, 2])}, name="e")
+    shutil.rmtree(former.folder)
+    again = ran(failing([False]), {"x": 1}, name="e")
     assert [trial.attempts for trial in again.trials] == [1]
-    assert [trial.attempts for trial in Experiment.read(ran.folder).trials] == [1]
+    assert [trial.attempts for trial in Experiment.read(former.folder).trials] == [1]
 
 
 def test_a_replaced_experiment_is_not_mixed_with_the_new_one(store: Path) -> None:
-    here = nbckpt.run(failing([False]), {"x": nbckpt.grid_search([1, 2])}, name="e")
-    assert here.wait(SECONDS)
+    here = ran(failing([False]), {"x": nbckpt.grid_search([1, 2])}, name="e")
     shutil.rmtree(here.folder)
-    _live.pop(here.folder)
-    other = nbckpt.run(failing([False]), {"x": 3}, name="e")
-    assert other.wait(SECONDS)
+    shutdown.live.pop(here.folder)
+    ran(failing([False]), {"x": 3}, name="e")
     here.refresh()
     assert [trial.config for trial in here.trials] == [{"x": 3}]
 
@@ -128,8 +122,7 @@ def test_no_public_method_of_a_trial_writes() -> None:
     def train(config: dict[str, Any]) -> None:
         nbckpt.report(loss=1.0)
 
-    experiment = nbckpt.run(train, name="e")
-    assert experiment.wait(SECONDS)
+    experiment = ran(train, name="e")
     trial = experiment.trials[0]
     before = {file: file.read_bytes() for file in trial.folder.rglob("*") if file.is_file()}
     arguments = {"name": "loss", "what": "loss", "of": trial, "make": dict, "folder": trial.folder}
@@ -262,12 +255,11 @@ def test_a_request_for_an_unknown_trial_is_refused_at_once(here: Experiment) -> 
 
 def test_a_request_is_carried_out_locally_after_the_owner_ends(store: Path) -> None:
     fails = [True]
-    first = nbckpt.run(failing(fails), name="e")
-    assert first.wait(SECONDS)
+    first = ran(failing(fails), name="e")
     with TrialRecorder(first.trials[0]) as recorder:
         recorder.pause()
     other = in_another_kernel(first)
-    with first._runner.claimed():  # as an owner that does not answer
+    with runner_of(first).claimed():  # as an owner that does not answer
         asking = threading.Thread(target=other.stop)
         asking.start()
         until(lambda: bool(control.pending(first.folder)))
@@ -277,12 +269,13 @@ def test_a_request_is_carried_out_locally_after_the_owner_ends(store: Path) -> N
 
 
 def test_an_abandoned_request_does_not_reach_a_new_owner() -> None:
-    ran = nbckpt.run(failing([False]), name="e")
-    assert ran.wait(SECONDS)
-    old, new = (control.ask(ran.folder, control.ControlRequest("pause", by=name)) for name in ("old", "new"))
+    former = ran(failing([False]), name="e")
+    old, new = (
+        control.ask(former.folder, control.ControlRequest("pause", by=name)) for name in ("old", "new")
+    )
     os.utime(old, (1, 1))
-    control.withdraw_stale(ran.folder)
-    assert control.pending(ran.folder) == [new]
+    control.withdraw_stale(former.folder)
+    assert control.pending(former.folder) == [new]
     control.withdraw([new])
 
 
@@ -334,7 +327,7 @@ def test_an_experiment_answers_requests_before_it_ends(
     withdraw, is_held = control.withdraw, []
 
     def looks(files: Iterable[Path]) -> list[Path]:
-        is_held.append(here._runner.pool.changed._is_owned())  # type: ignore[attr-defined]
+        is_held.append(runner_of(here).pool.changed._is_owned())  # type: ignore[attr-defined]
         return withdraw(files)
 
     monkeypatch.setattr(control, "withdraw", looks)

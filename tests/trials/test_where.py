@@ -30,26 +30,29 @@ VALUES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("text", ["last week", "2026-13-01", "0001-01-01"])
-def test_a_text_that_is_no_date_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match=r"at character 14, .*not a date such as '2026-11-19'"):
-        Where(f"started_at > {text!r}")
+def test_a_text_that_is_no_date_is_refused(subtests: pytest.Subtests) -> None:
+    for text in ["last week", "2026-13-01", "0001-01-01"]:
+        with (
+            subtests.test(text),
+            pytest.raises(UsageError, match=r"at character 14, .*not a date such as '2026-11-19'"),
+        ):
+            Where(f"started_at > {text!r}")
 
 
-@pytest.mark.parametrize(("text", "passes"), CASES["cases"])
-def test_a_filter_compares_names_with_constants(text: str, passes: bool) -> None:
-    assert Where(text).matches(VALUES) is passes
+def test_a_filter_compares_names_with_constants(subtests: pytest.Subtests) -> None:
+    for text, passes in CASES["cases"]:
+        with subtests.test(text):
+            assert Where(text).matches(VALUES) is passes
 
 
-@pytest.mark.parametrize("text", CASES["refused"])
-def test_what_the_panel_refuses_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="cannot read the filter at character"):
-        Where(text)
+def test_what_the_panel_refuses_is_refused(subtests: pytest.Subtests) -> None:
+    for text in CASES["refused"]:
+        with subtests.test(text), pytest.raises(UsageError, match="cannot read the filter at character"):
+            Where(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_anything_else_is_refused_with_its_position(subtests: pytest.Subtests) -> None:
+    for text, message in [
         ("lr <", "at character 5: it ends too early; use comparisons"),
         ("é < 1 and ", "at character 10: it ends too early; use comparisons"),
         ("lr = 0.1", "at character"),
@@ -71,11 +74,9 @@ def test_what_the_panel_refuses_is_refused(text: str) -> None:
         ("not " * (DEEPEST + 2) + "n", "nested too deep"),
         ("(" * 900 + "n" + ")" * 900, "cannot read the filter"),
         ("n == " + "(" * 90 + "1," + ")," * 89 + ")", "nested too deep"),
-    ],
-)
-def test_anything_else_is_refused_with_its_position(text: str, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        Where(text)
+    ]:
+        with subtests.test(text), pytest.raises(UsageError, match=message):
+            Where(text)
 
 
 @given(st.text(max_size=60))

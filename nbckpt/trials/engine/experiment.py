@@ -374,7 +374,12 @@ def open_runner(folder: Path, spec: Spec) -> tuple[Experiment, Runner]:
         known: Experiment = _live.get(folder) or Experiment(folder, spec)
         is_there = known.running or spec_file.is_there(folder)
         experiment = _live[folder] = known if is_there or not known.trials else Experiment(folder, spec)
-    return experiment, experiment._runner
+    return experiment, runner_of(experiment)
+
+
+def runner_of(experiment: Experiment) -> Runner:
+    """Return what runs the trials of an experiment, for nbckpt's own modules."""
+    return experiment._runner
 
 
 def read_experiment(folder: Path) -> Experiment:

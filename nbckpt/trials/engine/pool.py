@@ -176,7 +176,7 @@ class WorkerPool:
         try:
             attempt.open()
         except BaseException:
-            self._forget(attempt)
+            self.forget(attempt)
             self._work_off()
             raise
         with self.changed:
@@ -188,7 +188,7 @@ class WorkerPool:
         try:
             attempt.close(error)
         finally:
-            self._forget(attempt)
+            self.forget(attempt)
             self._work_off()
 
     def _work_off(self) -> None:
@@ -237,9 +237,9 @@ class WorkerPool:
             if trial.finished:
                 self.run_settings.tell_end(trial)
         finally:
-            self._forget(attempt)
+            self.forget(attempt)
 
-    def _forget(self, attempt: Attempt) -> None:
+    def forget(self, attempt: Attempt) -> None:
         """Take in that an attempt has ended."""
         trial = attempt.trial
         with self.changed:
