@@ -128,14 +128,18 @@ class Live:
     Args:
         shell: The shell.
         tables: The live tables; by default none.
+
+    Attributes:
+        views: The outputs of each experiment that is followed, the oldest first.
+        mounted: The outputs whose live table is open, the oldest first.
     """
 
     def __init__(self, shell: InteractiveShell, tables: Tables | None = None) -> None:
         self._shell = shell
         self._tables = tables
         self._shown: tuple[int, Result] | None = None
-        self._views: dict[Experiment, list[View]] = {}
-        self._mounted: list[View] = []
+        self.views: dict[Experiment, list[View]] = {}
+        self.mounted: list[View] = []
         self._is_over = False
         self._lock = threading.Lock()
 
@@ -153,7 +157,7 @@ class Live:
             self._formatter().pop(f"{module}.{name}", None)
         with self._lock:
             self._is_over = True
-        self._close(self._mounted)
+        self._close(self.mounted)
 
     def _formatter(self) -> IPythonDisplayFormatter:
         assert self._shell.display_formatter is not None
@@ -171,7 +175,7 @@ class Live:
         here = self._shell.execution_count, result
         if here == self._shown:
             with self._lock:
-                for view in self._views.get(experiment, ()):
+                for view in self.views.get(experiment, ()):
                     view.refresh()
             return
         self._shown = here
@@ -179,14 +183,14 @@ class Live:
         view = View(result, experiment, None if tables is None else tables.place())
         view.cell = self._cell()
         self._leave(view.cell)
-        self._start(experiment, view)
+        self.start(experiment, view)
         view.show()  # last: after an interrupt at this output, the thread already follows it
 
     def _leave(self, cell: tuple[str, int]) -> None:
         """Close the live tables of former runs of a cell, and mount no more of them."""
         with self._lock:
-            followed = [view for views in self._views.values() for view in views]
-        gone = [view for view in (*followed, *self._mounted) if _is_again(view.cell, cell)]
+            followed = [view for views in self.views.values() for view in views]
+        gone = [view for view in (*followed, *self.mounted) if _is_again(view.cell, cell)]
         for view in gone:
             view.is_gone = True
         self._close(gone)
@@ -196,23 +200,23 @@ class Live:
         parent = self._shell.get_parent() if hasattr(self._shell, "get_parent") else None
         return str((parent or {}).get("metadata", {}).get("cellId", "")), self._shell.execution_count
 
-    def _start(self, experiment: Experiment, view: View) -> None:
+    def start(self, experiment: Experiment, view: View) -> None:
         """Update a view until its experiment ends. If it has ended already, update the view once."""
         with self._lock:
-            views = self._views.get(experiment)
+            views = self.views.get(experiment)
             is_over = views is None and not experiment.running
             if views is not None:
                 views.extend([view] if view not in views else [])
             elif not is_over:
-                self._views[experiment] = [view]
-                work, arguments = view.context.copy().run, (self._follow, experiment)
+                self.views[experiment] = [view]
+                work, arguments = view.context.copy().run, (self.follow, experiment)
                 threading.Thread(target=work, args=arguments, name="nbckpt-live", daemon=True).start()
         if is_over:
             view.refresh()
 
-    def _follow(self, experiment: Experiment) -> None:
+    def follow(self, experiment: Experiment) -> None:
         """Update the views of an experiment until it ends."""
-        views = self._views[experiment]
+        views = self.views[experiment]
         while True:
             ended = experiment.wait(_PERIOD_S)
             # A cell that runs again loses its former output without notice. So update only the newest views.
@@ -222,7 +226,7 @@ class Live:
                 view.tick()
             with self._lock:
                 if ended and not experiment.running:
-                    for view in self._views.pop(experiment):
+                    for view in self.views.pop(experiment):
                         view.refresh()
                     return
 
@@ -232,21 +236,21 @@ class Live:
         assert view.place is not None
         view.is_new = False
         try:
-            again = partial(self._start, experiment, view)
+            again = partial(self.start, experiment, view)
             view.mounted = self._tables.mount(experiment, view.place, again)
         except Exception as error:  # noqa: BLE001  the output is shown and followed without the table
             _log.warning("the live table of %s cannot be shown", experiment.name, exc_info=error)
         with self._lock:
-            self._mounted += [view] if view.mounted is not None else []
-            closed = self._mounted if self._is_over else self._mounted[:-_MOST_LIVE]
+            self.mounted += [view] if view.mounted is not None else []
+            closed = self.mounted if self._is_over else self.mounted[:-_MOST_LIVE]
             closed = [*closed, *([view] if view.is_gone else [])]
         self._close(closed)
 
     def _close(self, views: Sequence[View]) -> None:
         """Close live tables. Their static copies are shown again."""
         with self._lock:
-            closed = [view for view in views if view in self._mounted]
-            self._mounted = [view for view in self._mounted if view not in closed]
+            closed = [view for view in views if view in self.mounted]
+            self.mounted = [view for view in self.mounted if view not in closed]
         for view in closed:
             if view.mounted is not None:
                 view.mounted.close()

@@ -41,6 +41,7 @@ class CheckpointMagics(Magics):
     Attributes:
         tracker: The tracker for the notebook's folder; it is opened on first use.
         live: Shows experiments while they run.
+        panel: The panel that is open; None before the first one.
         cells: Runs cells whose results are kept.
         stores: The stores that commands have opened.
         progress_delay: Seconds before a command shows its progress.
@@ -53,7 +54,7 @@ class CheckpointMagics(Magics):
         super().__init__(shell)
         self.live = Live(shell, LiveTables(self.session, self._is_busy, lambda: self._is_running))
         self.cells = CellCache(shell, lambda: hidden_names(shell))
-        self._panel: ShownPanel | None = None
+        self.panel: ShownPanel | None = None
         self._is_running = self._has_asked = False
         self.stores = OpenStores(shell)
         self._cells = CellWatch(shell, lambda: self.stores.points.get(None), self._where)
@@ -119,7 +120,7 @@ class CheckpointMagics(Magics):
 
             with result if isinstance(result, OpenTrial) else nullcontext():
                 self._run(cell)
-        if (panel := self._panel) is not None:
+        if (panel := self.panel) is not None:
             panel.refresh()
         if trouble := session.auto.trouble():
             print(f"nbckpt: {visible(trouble)}", file=sys.stderr)  # noqa: T201
@@ -188,7 +189,7 @@ class CheckpointMagics(Magics):
         """
         try:
             panel = make_panel(
-                lambda: self.session(store), self._is_busy, lambda: self._is_running, tab, self._panel
+                lambda: self.session(store), self._is_busy, lambda: self._is_running, tab, self.panel
             )
         except ImportError as error:
             print(f"nbckpt: the panel needs ipywidgets: pip install ipywidgets ({error})", file=sys.stderr)  # noqa: T201
@@ -196,7 +197,7 @@ class CheckpointMagics(Magics):
             return
         panel.show()
         self._close_panel()
-        self._panel = panel
+        self.panel = panel
 
     def _show_static(self, tab: str, store: str | None) -> None:
         static = {"checkpoints": "ls", "trials": "trials", "sync": "sync --status"}
@@ -227,13 +228,13 @@ class CheckpointMagics(Magics):
         if not self._has_asked:
             self._has_asked = True
             _ask_git()  # after the cell that loaded the extension, because the imports take time
-        if (panel := self._panel) is not None:
+        if (panel := self.panel) is not None:
             panel.look_again()
 
     def _close_panel(self) -> None:
-        if self._panel is not None:
-            self._panel.close()
-            self._panel = None
+        if self.panel is not None:
+            self.panel.close()
+            self.panel = None
 
     def close(self) -> None:
         """Unregister from the shell, and close the panel and every store."""

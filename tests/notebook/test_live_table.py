@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from comm import get_comm_manager
 
 pytest.importorskip("ipywidgets", minversion="8")
 pytest.importorskip("anywidget")
@@ -41,7 +42,7 @@ def live_of(notebook: Notebook) -> Any:
 
 def mounted(notebook: Notebook) -> list[LiveTable]:
     """Return the live tables that are open."""
-    return [view.mounted for view in live_of(notebook)._mounted]
+    return [view.mounted for view in live_of(notebook).mounted]
 
 
 def table_of(notebook: Notebook) -> LiveTable:
@@ -53,9 +54,9 @@ def table_of(notebook: Notebook) -> LiveTable:
 def heard(table: LiveTable, *messages: dict[str, Any]) -> list[dict[str, Any]]:
     """Let a table hear messages; return what it answers."""
     sent: list[dict[str, Any]] = []
-    table.channel._send_it = lambda message, _: sent.append(message)
+    table.widget.send = lambda message, _: sent.append(message)
     for message in messages:
-        table._heard(message, [])
+        table.channel.hear(message, [])
     return sent
 
 
@@ -119,13 +120,13 @@ def test_trials_that_end_as_soon_as_they_resume_are_shown(
 ) -> None:
     notebook.run(RUN)
     table = table_of(notebook)
-    (view,) = live_of(notebook)._mounted
+    (view,) = live_of(notebook).mounted
     heard(table, FOLLOW, act("pause"))
     notebook.run("gate.release(2)")
     join()
     assert "2 paused" in outputs[-1]["data"]["text/plain"]
     notebook.run("gate.release(1000); e.resume(); assert e.wait()")
-    live_of(notebook)._start(notebook.names["e"], view)  # the deed is over; so are the trials
+    live_of(notebook).start(notebook.names["e"], view)  # the deed is over; so are the trials
     assert "2 done" in outputs[-1]["data"]["text/plain"]
 
 
@@ -156,7 +157,7 @@ def test_a_table_that_cannot_be_made_leaves_the_output(
 
     monkeypatch.setattr(LiveTable, "__init__", fails)
     notebook.run(RUN)
-    until(lambda: not live_of(notebook)._views[notebook.names["e"]][0].is_new)
+    until(lambda: not live_of(notebook).views[notebook.names["e"]][0].is_new)
     ended(notebook)
     assert "2 trials, 2 done" in outputs[-1]["data"]["text/html"]
 
@@ -166,7 +167,7 @@ def test_an_experiment_of_another_folder_has_no_buttons(
 ) -> None:
     """Commands would not reach it, or would reach another one of the same name."""
     notebook.run(f"e = nbckpt.run(train, {{}}, name='e', folder={str(tmp_path / 'far')!r})\ne")
-    until(lambda: not live_of(notebook)._views[notebook.names["e"]][0].is_new)
+    until(lambda: not live_of(notebook).views[notebook.names["e"]][0].is_new)
     assert mounted(notebook) == []
 
 
@@ -205,7 +206,7 @@ def test_runs_that_follow_each_other_quickly_have_one_table(
     monkeypatch.setattr(notebook.shell, "get_parent", lambda: {"metadata": {"cellId": "a"}}, raising=False)
     for _ in range(6):
         notebook.run("e")
-    views = live_of(notebook)._views[notebook.names["e"]]
+    views = live_of(notebook).views[notebook.names["e"]]
     until(lambda: views[-1].mounted)
     assert [bool(view.mounted) for view in views] == [True, *[False] * 5, True]
 
@@ -214,19 +215,18 @@ def test_runs_that_follow_each_other_quickly_have_one_table(
 def test_four_tables_stay_and_none_after_the_extension(
     notebook: Notebook, outputs: list[dict[str, Any]]
 ) -> None:
-    from ipywidgets.widgets.widget import _instances
-
-    before = len(_instances)
+    comms = get_comm_manager().comms
+    before = len(comms)
     notebook.run(RUN)
     first = table_of(notebook)
     for _ in range(6):
         notebook.run("e")
-    views = live_of(notebook)._views[notebook.names["e"]]
+    views = live_of(notebook).views[notebook.names["e"]]
     until(lambda: all(view.mounted for view in views[-4:]) and first.widget.comm is None)
     assert len(mounted(notebook)) == 4
     ended(notebook)
     notebook.run("%unload_ext nbckpt")
-    assert len(_instances) == before
+    assert len(comms) == before
     notebook.run("%load_ext nbckpt")
 
 
@@ -236,20 +236,20 @@ def test_a_hidden_copy_is_renewed_every_two_seconds(
     from nbckpt.notebook.widget.place import Place
 
     times = iter((0.0, 0.25, 0.5, 1.9, 2.0, 2.0, 2.25, 4.0, 4.0, 4.1, 4.2, 4.3))
-    experiment: Any = SimpleNamespace(version=0)
-    experiment._internals = experiment
+    inside = SimpleNamespace(version=0)
+    experiment: Any = SimpleNamespace(_internals=inside)
     view = View(notebook.run("%ckpt help"), experiment, Place(line=""), lambda: next(times))
     view.show()
     outputs.clear()
     watched = SimpleNamespace(is_watched=lambda: True)
     view.mounted = watched  # type: ignore[assignment]
     for _ in range(6):  # 0.25, 0.5, 1.9, 2, 2.25 and 4 seconds after the first
-        experiment.version += 1
+        inside.version += 1
         view.tick()
     assert len(outputs) == 2
     watched.is_watched = lambda: False
     for _ in range(3):  # nobody looks: the copy is what people see
-        experiment.version += 1
+        inside.version += 1
         view.tick()
     assert len(outputs) == 5
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import ipywidgets
 import pytest
+from comm import get_comm_manager
 
 from attack import share
 from nbckpt import Tracker
@@ -18,7 +19,7 @@ from nbckpt.notebook import panels
 from nbckpt.notebook.magic import CheckpointMagics
 from nbckpt.notebook.panels import Panel, controller
 from nbckpt.trials.catalog import Catalog
-from nbckpt.trials.engine.experiment import _live
+from nbckpt.trials.engine import shutdown
 from notebook.conftest import Notebook
 from waiting import until
 
@@ -54,8 +55,8 @@ def opened(notebook: Notebook, tab: str = "checkpoints") -> Any:
     """Show the panel and return it."""
     notebook.run(f"%ckpt panel {tab}")
     magics = notebook.shell.magics_manager.registry[CheckpointMagics.__name__]
-    assert isinstance(magics._panel, Panel)
-    return magics._panel
+    assert isinstance(magics.panel, Panel)
+    return magics.panel
 
 
 def below(widget: Any) -> list[Any]:
@@ -64,7 +65,7 @@ def below(widget: Any) -> list[Any]:
 
 def press(panel: Any, name: str) -> None:
     """Press the button of this name that is seen in the tab in front."""
-    front = panel._front.children[panel._front.selected_index]
+    front = panel.front.children[panel.front.selected_index]
     (button,) = [
         widget
         for widget in seen(front)
@@ -107,12 +108,12 @@ def test_the_filter_searches_names_messages_and_variables(notebook: Notebook) ->
     notebook.run("alpha = 1\n%ckpt save one alpha -m first")
     notebook.run("beta = 1\n%ckpt save two beta -m second")
     panel = opened(notebook)
-    tab = panel._tabs[0]
+    tab = panel.tabs[0]
     for wanted, left in [("ONE", "one@1: first"), ("second", "two@1: second"), ("beta", "two@1: second")]:
-        tab._filter.value = wanted
-        assert [label for label, _ in tab._chosen.options] == [left]
-    tab._filter.value = "nothing of the kind"
-    assert (tab._chosen.options, tab._chosen.value) == ((), None)
+        tab.filter.value = wanted
+        assert [label for label, _ in tab.chosen.options] == [left]
+    tab.filter.value = "nothing of the kind"
+    assert (tab.chosen.options, tab.chosen.value) == ((), None)
 
 
 def test_a_restore_is_previewed_and_done_with_a_second_press(notebook: Notebook) -> None:
@@ -137,7 +138,7 @@ def test_deleting_takes_two_presses_and_undo_reverts_it(notebook: Notebook) -> N
     press(panel, "Delete now")
     assert "No checkpoints" in str(notebook.run("%ckpt ls"))
     press(panel, "Undo")
-    assert [label for label, _ in panel._tabs[0]._chosen.options] == ["one@1"]
+    assert [label for label, _ in panel.tabs[0].chosen.options] == ["one@1"]
 
 
 def test_a_question_disappears_when_another_action_is_chosen(notebook: Notebook) -> None:
@@ -152,12 +153,12 @@ def test_a_question_disappears_when_another_action_is_chosen(notebook: Notebook)
     press(panel, "Show")
     assert not asked()
     press(panel, "Delete…")
-    panel._tabs[0]._chosen.value = "one@1"
+    panel.tabs[0].chosen.value = "one@1"
     assert not asked()
     press(panel, "Delete…")
     assert "Would remove" in shown(panel)
-    panel._front.selected_index = 2
-    panel._front.selected_index = 0
+    panel.front.selected_index = 2
+    panel.front.selected_index = 0
     assert not asked()
     assert "Would remove" not in shown(panel)
 
@@ -167,26 +168,26 @@ def test_the_list_has_the_newest_all_or_no_trial_checkpoints(notebook: Notebook)
     notebook.run("def train(config):\n    for i in (1, 2): nbckpt.report(loss=i, checkpoint={'i': i})")
     notebook.run("%ckpt run train --grid x=1,2 --name e --wait")
     panel = opened(notebook)
-    tab = panel._tabs[0]
+    tab = panel.tabs[0]
     for which, refs in [
         ("--newest", {"e/t0@2", "e/t1@2", "one@1"}),
         ("--all", {"e/t0@1", "e/t0@2", "e/t1@1", "e/t1@2", "one@1"}),
         ("", {"one@1"}),
     ]:
-        tab._trials.value = which
-        assert {ref for _, ref in tab._chosen.options} == refs
+        tab.trials.value = which
+        assert {ref for _, ref in tab.chosen.options} == refs
 
 
 def test_save_and_tag_use_the_text_and_export_without_it_fails(notebook: Notebook) -> None:
     notebook.run("x = 1")
     panel = opened(notebook)
-    panel._tabs[0]._text.value = "clicked"
+    panel.tabs[0].text.value = "clicked"
     press(panel, "Save")
     assert "Saved clicked@1" in shown(panel)
-    panel._tabs[0]._text.value = "best"
+    panel.tabs[0].text.value = "best"
     press(panel, "Tag")
     assert "best@1" in str(notebook.run("%ckpt ls"))
-    panel._tabs[0]._text.value = ""
+    panel.tabs[0].text.value = ""
     press(panel, "Export")
     assert "error: First write a name or a file" in shown(panel)
 
@@ -214,7 +215,7 @@ def test_trials_are_followed_by_one_thread_that_ends_with_them(notebook: Noteboo
     until(lambda: "2 done" in shown(panel))
     press(panel, "Best")
     assert "Best of e by loss (min): e/t0" in shown(panel)
-    assert panel._tabs[1]._trials.value == ("t0",)
+    assert panel.tabs[1].trials.value == ("t0",)
     press(panel, "Show")
     assert "e/t0: done" in shown(panel)
     press(panel, "Restore here")
@@ -229,16 +230,16 @@ def test_another_experiment_closes_the_details_of_the_former(notebook: Notebook)
     for name in ("first", "second"):
         notebook.run(f"%ckpt run train --name {name} --wait")
     panel = opened(notebook, "trials")
-    tab = panel._tabs[1]
+    tab = panel.tabs[1]
     press(panel, "Best")
     assert "Best of second" in shown(panel)
     press(panel, "Refresh")
     assert "Best of second" in shown(panel)
-    tab._experiment.value = "first"
+    tab.experiment.value = "first"
     assert "Best of second" not in shown(panel)
     press(panel, "Best")
     notebook.run("%ckpt run train --name third --wait")
-    until(lambda: tab._experiment.value == "third")
+    until(lambda: tab.experiment.value == "third")
     assert "Best of first" not in shown(panel)
 
 
@@ -248,10 +249,10 @@ def test_a_new_experiment_leaves_the_details_of_one_that_runs(notebook: Notebook
     notebook.run("%ckpt run train lr=1 --name e")
     panel = opened(notebook, "trials")
     notebook.run("gate.release(1)")
-    until(lambda: panel._tabs[1]._metric.value == "loss")
+    until(lambda: panel.tabs[1].metric.value == "loss")
     press(panel, "Best")
     notebook.run("def short(config): yield 1\n%ckpt run short --name other --wait")
-    until(lambda: ("other", "other") in panel._tabs[1]._experiment.options)
+    until(lambda: ("other", "other") in panel.tabs[1].experiment.options)
     assert "Best of e by loss" in shown(panel)
     notebook.run("gate.release(9)")
     until(lambda: not ticks())
@@ -263,14 +264,14 @@ def test_stopping_takes_two_presses_and_stops_the_chosen_trial(notebook: Noteboo
     notebook.run("%ckpt run train --grid lr=1,2 --name e --concurrent 2")
     panel = opened(notebook, "trials")
     until(lambda: "2 running" in shown(panel))
-    panel._tabs[1]._trials.value = ("t1",)
+    panel.tabs[1].trials.value = ("t1",)
     press(panel, "Stop…")
     assert "Stop t1 of e? A stopped trial is finished." in shown(panel)
     press(panel, "Stop now")
     notebook.run("gate.release(1)")
     until(lambda: "1 stopped" in shown(panel))
     assert "1 running" in shown(panel)
-    panel._tabs[1]._trials.value = ("t0",)
+    panel.tabs[1].trials.value = ("t0",)
     press(panel, "Pause")
     press(panel, "Stop…")
     press(panel, "Cancel")
@@ -335,15 +336,15 @@ def test_the_best_first_by_the_metric_that_is_chosen(notebook: Notebook) -> None
     notebook.run("def train(config):\n    yield {'loss': config['x'], 'gain': config['x']}")
     notebook.run("%ckpt run train --grid x=2,1,3 --name e --wait --metric loss --mode min")
     panel = opened(notebook, "trials")
-    tab = panel._tabs[1]
+    tab = panel.tabs[1]
 
     def order() -> list[str]:
-        return re.findall(r">(t\d)</th>", tab._table.value)
+        return re.findall(r">(t\d)</th>", tab.table.value)
 
     assert order() == ["t0", "t1", "t2"]
-    tab._sort.value = True
+    tab.sort.value = True
     assert order() == ["t1", "t0", "t2"]
-    tab._metric.value, tab._mode.value = "gain", "max"
+    tab.metric.value, tab.mode.value = "gain", "max"
     assert order() == ["t2", "t0", "t1"]
 
 
@@ -351,11 +352,11 @@ def test_the_trials_pane_shows_notes_and_tags(notebook: Notebook) -> None:
     notebook.run("def train(config): yield config['x']")
     notebook.run("%ckpt run train --grid x=1,2 --name e --wait")
     notebook.run("%ckpt tag e/t0 good")
-    tab = opened(notebook, "trials")._tabs[1]
-    assert ">good<" in tab._table.value
+    tab = opened(notebook, "trials").tabs[1]
+    assert ">good<" in tab.table.value
     notebook.run('%ckpt note e/t1 "better <b>edges</b>"')
     tab.refresh()
-    assert "better &lt;b&gt;edges&lt;/b&gt;" in tab._table.value
+    assert "better &lt;b&gt;edges&lt;/b&gt;" in tab.table.value
 
 
 @pytest.mark.slow
@@ -364,12 +365,12 @@ def test_a_long_table_is_paged(notebook: Notebook) -> None:
     notebook.run("import nbckpt\ngrid = nbckpt.grid_search(list(range(230)))")
     notebook.run("nbckpt.run(train, {'x': grid}, name='e', executor='inline').wait()")
     panel = opened(notebook, "trials")
-    tab = panel._tabs[1]
+    tab = panel.tabs[1]
     assert "page 1 of 3" in shown(panel)
     press(panel, "Next")
     press(panel, "Next")
     assert "page 3 of 3" in shown(panel)
-    assert re.findall(r">(t\d+)</th>", tab._table.value) == [f"t{at}" for at in range(200, 230)]
+    assert re.findall(r">(t\d+)</th>", tab.table.value) == [f"t{at}" for at in range(200, 230)]
     press(panel, "Next")
     press(panel, "Previous")
     assert "page 2 of 3" in shown(panel)
@@ -381,7 +382,7 @@ def test_the_log_of_a_trial_that_is_shown_is_followed(notebook: Notebook) -> Non
     notebook.run("%ckpt run train lr=1 --name e")
     panel = opened(notebook, "trials")
     until(lambda: "1 running" in shown(panel))
-    panel._tabs[1]._trials.value = ("t0",)
+    panel.tabs[1].trials.value = ("t0",)
     press(panel, "Show")
     notebook.run("gate.release(2)")
     until(lambda: "step 1" in shown(panel))
@@ -402,16 +403,16 @@ def test_undo_is_refused_while_a_cell_runs(notebook: Notebook) -> None:
 def test_an_experiment_is_started_from_the_panel(notebook: Notebook) -> None:
     notebook.run("def train(config): yield config['x']")
     panel = opened(notebook, "trials")
-    tab = panel._tabs[1]
+    tab = panel.tabs[1]
     for line, said in [
         ("", "error: First write what to run"),
         ("nothing", "error: there is no function"),
         ("train 'x", "close the quotation marks"),
     ]:
-        tab._run.value = line
+        tab.run.value = line
         press(panel, "Run")
         assert said in shown(panel)
-    tab._run.value = "train --grid x=1,2 --name clicked"
+    tab.run.value = "train --grid x=1,2 --name clicked"
     press(panel, "Run")
     until(lambda: "clicked: 2 trials, 2 done" in shown(panel))
     until(lambda: not ticks())
@@ -422,7 +423,7 @@ def test_an_experiment_is_started_from_the_panel(notebook: Notebook) -> None:
 def test_the_panel_follows_runs_that_it_started(notebook: Notebook, before: str) -> None:
     notebook.run(f"{ASKED}\n{before}")
     panel = opened(notebook, "trials")
-    panel._tabs[1]._run.value = "train --name clicked"
+    panel.tabs[1].run.value = "train --name clicked"
     press(panel, "Run")
     until(lambda: "clicked: 1 trial, 1 running" in shown(panel))
     notebook.names["gate"].release(4)
@@ -434,7 +435,7 @@ def test_the_panel_follows_runs_that_it_started(notebook: Notebook, before: str)
 def test_the_panel_follows_and_pauses_trials_of_another_kernel(notebook: Notebook) -> None:
     notebook.run(f"{ASKED}\nhere = nbckpt.run(train, name='far')")
     here, gate = notebook.names["here"], notebook.names["gate"]
-    _live.pop(here.folder)  # the panel knows of it what another kernel would
+    shutdown.live.pop(here.folder)  # the panel knows of it what another kernel would
     panel = opened(notebook, "trials")
     assert "far: 1 trial, 1 running" in shown(panel)
     gate.release()
@@ -452,18 +453,18 @@ def test_a_long_list_has_pages_and_the_filter_searches_all(notebook: Notebook) -
         for at in range(101):
             tracker.save({"x": at}, f"n{at}")
     panel = opened(notebook)
-    tab = panel._tabs[0]
+    tab = panel.tabs[0]
     press(panel, "Next")
     assert "page 2 of 2" in shown(panel)
-    assert [label for label, _ in tab._chosen.options] == ["n0@1"]
-    tab._filter.value = "n77"
-    assert [label for label, _ in tab._chosen.options] == ["n77@1"]
+    assert [label for label, _ in tab.chosen.options] == ["n0@1"]
+    tab.filter.value = "n77"
+    assert [label for label, _ in tab.chosen.options] == ["n77@1"]
     assert " of 2" not in shown(panel)
-    tab._filter.value = ""
+    tab.filter.value = ""
     press(panel, "Next")
     press(panel, "Delete…")
     press(panel, "Delete now")
-    assert len(tab._chosen.options) == 100
+    assert len(tab.chosen.options) == 100
 
 
 def test_freeing_space_takes_two_presses(notebook: Notebook) -> None:
@@ -483,13 +484,13 @@ def test_an_untrusted_export_is_imported_and_trusted(
 ) -> None:
     notebook.run("x = 1\n%ckpt save one")
     panel = opened(notebook)
-    panel._tabs[0]._text.value = "one.nbckpt"
+    panel.tabs[0].text.value = "one.nbckpt"
     press(panel, "Export")
     notebook.run("%ckpt rm one\n%ckpt gc")
     monkeypatch.setenv("NBCKPT_SECRET_FILE", str(tmp_path / "another"))
     notebook.run("%unload_ext nbckpt\n%load_ext nbckpt\nx = 2")
     panel = opened(notebook)
-    panel._tabs[0]._text.value = "one.nbckpt"
+    panel.tabs[0].text.value = "one.nbckpt"
     press(panel, "Import")
     press(panel, "Restore…")
     press(panel, "Restore now")
@@ -550,7 +551,7 @@ def test_the_sync_tab_turns_sync_on_and_off(notebook: Notebook, tmp_path: Any) -
     panel = opened(notebook, "sync")
     press(panel, "Set")
     assert "error: First write a location" in shown(panel)
-    panel._tabs[2]._url.value = str(tmp_path / "there")
+    panel.tabs[2].url.value = str(tmp_path / "there")
     press(panel, "Set")
     until(lambda: "Last push" in shown(panel))
     press(panel, "Sync now")
@@ -580,15 +581,15 @@ def test_a_panel_closes_in_the_moment_when_its_thread_ends(
 def test_many_panels_leave_the_widgets_and_threads_of_one(notebook: Notebook) -> None:
     notebook.run("x = 1\n%ckpt save one")
     opened(notebook)
-    instances = ipywidgets.widgets.widget._instances
-    before = len(instances)
+    comms = get_comm_manager().comms
+    before = len(comms)
     for _ in range(share.of(100, 20)):
         panel = opened(notebook)
         press(panel, "Restore…")
         press(panel, "Cancel")
-    assert len(instances) == before
+    assert len(comms) == before
     notebook.run("%unload_ext nbckpt\n%load_ext nbckpt")
-    assert len(instances) < before
+    assert len(comms) < before
 
 
 def test_hostile_names_and_messages_are_text_in_every_view(notebook: Notebook) -> None:
@@ -600,27 +601,27 @@ def test_hostile_names_and_messages_are_text_in_every_view(notebook: Notebook) -
         press(panel, "Show")
         assert "<img src=x" not in shown(panel)
         assert "&lt;img src=x" in shown(panel)
-    panel._controller.say(HOSTILE, is_error=True)
-    assert "<img src=x" not in panel._controller.message.value
+    panel.controller.say(HOSTILE, is_error=True)
+    assert "<img src=x" not in panel.controller.message.value
 
 
 def test_the_function_shows_the_panel_too(notebook: Notebook) -> None:
     notebook.run("import nbckpt\nnbckpt.notebook.panel('sync')")
     magics = notebook.shell.magics_manager.registry[CheckpointMagics.__name__]
-    assert magics._panel._front.selected_index == 2
+    assert magics.panel.front.selected_index == 2
 
 
 def test_the_panel_has_three_tabs(notebook: Notebook) -> None:
     assert "there are checkpoints, trials, sync" in notebook.error("%ckpt panel nothing")
     panel = opened(notebook)
-    assert [panel._front.get_title(at) for at in range(3)] == ["Checkpoints", "Trials", "Sync"]
-    panel._front.selected_index = 1
+    assert [panel.front.get_title(at) for at in range(3)] == ["Checkpoints", "Trials", "Sync"]
+    panel.front.selected_index = 1
     assert "No experiments yet" in shown(panel)
 
 
 def test_a_help_option_in_the_panel_shows_the_help(notebook: Notebook) -> None:
     panel = opened(notebook)
-    panel._tabs[0]._text.value = "--help"
+    panel.tabs[0].text.value = "--help"
     press(panel, "Save")
     assert "usage: %ckpt save" in shown(panel)
     assert "save …" not in shown(panel)
@@ -642,7 +643,7 @@ def test_an_unexpected_error_is_shown_and_the_next_press_works(
                 press(panel, "Verify")
         assert f"error: {said or 'KeyboardInterrupt'}" in shown(panel)
     press(panel, "Verify")
-    assert not panel._controller.message.value
+    assert not panel.controller.message.value
 
 
 def raising(error: BaseException) -> Any:
@@ -677,21 +678,21 @@ def test_a_question_keeps_its_trial_while_the_list_changes(
     notebook.run("%ckpt run train --grid lr=1,2 --name e --concurrent 2")
     panel = opened(notebook, "trials")
     until(lambda: "2 running" in shown(panel))
-    tab = panel._tabs[1]
-    tab._trials.value = ("t1",)
+    tab = panel.tabs[1]
+    tab.trials.value = ("t1",)
     press(panel, "Stop…")
-    monkeypatch.setattr("nbckpt.notebook.panels.trials._label", lambda trial: f"{trial.id}, as it is now")
+    monkeypatch.setattr("nbckpt.notebook.panels.trials.label", lambda trial: f"{trial.id}, as it is now")
     notebook.run("gate.release(2)")
     # The panel's thread sets the options first, and then the value.
-    until(lambda: tab._trials.options[0][0] == "t0, as it is now" and bool(tab._trials.value))
-    assert tab._trials.value == ("t1",)
+    until(lambda: tab.trials.options[0][0] == "t0, as it is now" and bool(tab.trials.value))
+    assert tab.trials.value == ("t1",)
     assert "Stop t1 of e?" in shown(panel)
-    tab._experiment.value = "z"
+    tab.experiment.value = "z"
     press(panel, "Stop now")
-    tab._experiment.value = "e"
+    tab.experiment.value = "e"
     notebook.run("gate.release(9)")
     until(lambda: not ticks())
-    assert [trial.stopped_early for trial in tab._open().trials] == [False, True]
+    assert [trial.stopped_early for trial in tab.open().trials] == [False, True]
 
 
 def test_each_experiment_is_shown_with_its_own_metric_and_mode(notebook: Notebook) -> None:
@@ -699,18 +700,18 @@ def test_each_experiment_is_shown_with_its_own_metric_and_mode(notebook: Noteboo
     for name, metric, mode in [("a", "loss", "min"), ("b", "gain", "max")]:
         notebook.run(f"%ckpt run train --grid x=1,2 --name {name} --wait --metric {metric} --mode {mode}")
     panel = opened(notebook, "trials")
-    tab = panel._tabs[1]
+    tab = panel.tabs[1]
     for name, metric, mode, best in [("a", "loss", "min", "t0"), ("b", "gain", "max", "t1")]:
-        tab._experiment.value = name
-        assert (tab._metric.value, tab._mode.value) == (metric, mode)
+        tab.experiment.value = name
+        assert (tab.metric.value, tab.mode.value) == (metric, mode)
         press(panel, "Best")
-        assert tab._trials.value == (best,)
+        assert tab.trials.value == (best,)
 
 
 def test_a_removed_experiment_disappears_from_the_panel(notebook: Notebook) -> None:
     notebook.run("def train(config): yield {'loss': 1}\n%ckpt run train --name e --wait")
     panel = opened(notebook, "trials")
-    panel._tabs[1]._trials.value = ("t0",)
+    panel.tabs[1].trials.value = ("t0",)
     notebook.run("%ckpt rm e")
     assert "No experiments yet" in shown(panel)
     errors = {"Show": "First choose a trial", "Curves": "No metric was", "Pause": "there is no exp"}
@@ -722,7 +723,7 @@ def test_a_removed_experiment_disappears_from_the_panel(notebook: Notebook) -> N
 def test_a_panel_can_show_another_store(notebook: Notebook) -> None:
     notebook.run("x = 1\n%ckpt save here\n%ckpt --store other save there")
     panel = opened(notebook, "--store other")
-    assert [ref for _, ref in panel._tabs[0]._chosen.options] == ["there@1"]
+    assert [ref for _, ref in panel.tabs[0].chosen.options] == ["there@1"]
 
 
 def test_the_html_of_an_empty_panel_stays_in_the_panels_cell(
@@ -731,7 +732,7 @@ def test_the_html_of_an_empty_panel_stays_in_the_panels_cell(
     panel = opened(notebook, "trials")
     static, *_ = published
     notebook.run("def train(config): yield 1\n%ckpt run train --name e --wait")
-    panel._controller.static_copy.flush()
+    panel.controller.static_copy.flush()
     same = [output for output in published if output["transient"] == static["transient"]]
     assert [output["update"] for output in same] == [False] + [True] * (len(same) - 1)
     assert "e: 1 trial" in same[-1]["data"]["text/html"]
@@ -741,8 +742,8 @@ def test_long_messages_and_values_have_short_labels(notebook: Notebook) -> None:
     notebook.run(f"x = 1\n%ckpt save one -m '{'m' * 9_999}'")
     notebook.run(f"import nbckpt\nnbckpt.run(lambda config: 1, {{'x': '{'v' * 9_999}'}}, name='e').wait()")
     panel = opened(notebook)
-    panel._front.selected_index = 1
-    for choice in (panel._tabs[0]._chosen, panel._tabs[0]._against, panel._tabs[1]._trials):
+    panel.front.selected_index = 1
+    for choice in (panel.tabs[0].chosen, panel.tabs[0].against, panel.tabs[1].trials):
         assert max(len(label) for label, _ in choice.options) < 100
 
 
@@ -754,12 +755,12 @@ def test_an_error_of_one_trial_is_shown_until_the_next_press(
     notebook.run("%ckpt run train --grid lr=1,2 --name e --concurrent 2")
     panel = opened(notebook, "trials")
     until(lambda: "1 done" in shown(panel))
-    panel._tabs[1]._trials.value = ("t0", "t1")
+    panel.tabs[1].trials.value = ("t0", "t1")
     press(panel, "Pause")
     assert "error: there is nothing to pause in e/t0" in shown(panel)
     assert "Pausing t1 of e" in shown(panel)
     press(panel, "Refresh")
-    assert not panel._controller.message.value
+    assert not panel.controller.message.value
     notebook.run("gate.release(9)")
     until(lambda: not ticks())
 
@@ -776,9 +777,9 @@ def test_an_update_that_fails_at_the_end_is_tried_again(
             raise OSError("busy")
 
     tab: Any = SimpleNamespace(is_alive=False, refresh=refresh)
-    monkeypatch.setattr(Panel, "_tab", tab)
-    monkeypatch.setattr(panel._closed, "wait", lambda _: panel._closed.is_set())
-    panel._tick()
+    monkeypatch.setattr(Panel, "tab", tab)
+    monkeypatch.setattr(panel.closed, "wait", lambda _: panel.closed.is_set())
+    panel.tick()
     assert tries == [0, 1, 2]
 
 
@@ -791,9 +792,9 @@ def test_an_update_that_always_fails_ends_and_says_why(
         raise OSError("the disk is gone")
 
     tab: Any = SimpleNamespace(is_alive=False, refresh=refresh)
-    monkeypatch.setattr(Panel, "_tab", tab)
-    monkeypatch.setattr(panel._closed, "wait", lambda _: panel._closed.is_set())
-    panel._tick()
+    monkeypatch.setattr(Panel, "tab", tab)
+    monkeypatch.setattr(panel.closed, "wait", lambda _: panel.closed.is_set())
+    panel.tick()
     assert "the disk is gone" in shown(panel)
 
 
@@ -809,7 +810,7 @@ def test_an_experiment_that_ends_during_an_update_shows_its_end(
         tab.is_alive = False  # it ends after the tab has read it
 
     tab.refresh = refresh
-    monkeypatch.setattr(Panel, "_tab", tab)
+    monkeypatch.setattr(Panel, "tab", tab)
     panel.refresh()
     until(lambda: not ticks())
     assert updates == [True, False]
@@ -821,7 +822,7 @@ def test_a_press_comes_the_way_that_a_choice_comes(
     """ipykernel 7.4 hears each widget where it last sent to it: two ways would let a press overtake."""
     notebook.run("x = 1\n%ckpt save one\n%ckpt save two")
     panel, sent = opened(notebook), list[Any]()
-    tab = panel._tabs[0]
+    tab = panel.tabs[0]
     header = {"msg_type": "comm_msg", "subshell_id": "one"}
     kernel = SimpleNamespace(get_parent=lambda: {"header": header})
     monkeypatch.setattr(controller, "current_shell", lambda: SimpleNamespace(kernel=kernel))
@@ -831,14 +832,14 @@ def test_a_press_comes_the_way_that_a_choice_comes(
         "send_state",
         lambda self, key: sent.append(self) if key == "disabled" else sends(self, key),
     )
-    buttons = {each for each in below(panel._front) if isinstance(each, ipywidgets.Button)}
-    tab._chosen.value = tab._chosen.options[1][1]
-    assert buttons | {tab._chosen} < {*sent}
+    buttons = {each for each in below(panel.front) if isinstance(each, ipywidgets.Button)}
+    tab.chosen.value = tab.chosen.options[1][1]
+    assert buttons | {tab.chosen} < {*sent}
     sent.clear()
-    tab._chosen.value = tab._chosen.options[0][1]  # the same way
+    tab.chosen.value = tab.chosen.options[0][1]  # the same way
     header |= {"msg_type": "execute_request", "subshell_id": None}
-    tab._chosen.value = tab._chosen.options[1][1]  # a cell sets it, not the panel
+    tab.chosen.value = tab.chosen.options[1][1]  # a cell sets it, not the panel
     assert sent == []
     header |= {"msg_type": "comm_msg"}
-    panel._front.selected_index = 1
+    panel.front.selected_index = 1
     assert buttons < {*sent}

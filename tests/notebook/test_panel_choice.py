@@ -16,7 +16,7 @@ from notebook.conftest import Notebook
 def shown(notebook: Notebook) -> Any:
     """Show the panel, and return it."""
     notebook.run("x = 1\n%ckpt save one\n%ckpt panel")
-    return notebook.shell.magics_manager.registry[CheckpointMagics.__name__]._panel
+    return notebook.shell.magics_manager.registry[CheckpointMagics.__name__].panel
 
 
 def test_the_new_panel_is_shown_where_anywidget_is(
@@ -62,5 +62,5 @@ def test_choices_go_on_when_the_cell_is_run_again(
     assert widget is not former
     assert widget.choices() == {"sort": former.sort, "filter": former.filter, "chosen": former.chosen}
     notebook.run("%ckpt --store other panel")
-    other = notebook.shell.magics_manager.registry[CheckpointMagics.__name__]._panel
+    other = notebook.shell.magics_manager.registry[CheckpointMagics.__name__].panel
     assert other.widget.choices() == {"sort": {}, "filter": {}, "chosen": {}}

@@ -108,7 +108,7 @@ def test_a_finished_experiment_is_shown_but_not_followed(
 def test_a_cell_that_waits_ends_with_the_final_table(
     notebook: Notebook, outputs: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, kept: str
 ) -> None:
-    monkeypatch.setattr(Live, "_follow", lambda *_: None)  # it may come too late
+    monkeypatch.setattr(Live, "follow", lambda *_: None)  # it may come too late
     notebook.run(f"gate.release(3)\n{kept}%ckpt run train --wait")
     assert len(made(outputs)) == 1
     assert "1 trial, 1 done" in outputs[-1]["data"]["text/plain"]
@@ -143,12 +143,12 @@ def test_updates_need_a_change_and_come_at_most_four_per_second(
     experiment: Any = Changing(5, changes)
     live = Live(notebook.shell)
     view = View(result, experiment)
-    live._views[experiment] = [view]
+    live.views[experiment] = [view]
     view.refresh()
-    live._follow(experiment)
+    live.follow(experiment)
     assert [output["update"] for output in outputs] == [False] + [True] * updates
     assert min(experiment.waited) >= 0.25
-    assert live._views == {}
+    assert live.views == {}
 
 
 def test_a_terminal_prints_the_result_once(notebook: Notebook, capsys: pytest.CaptureFixture[str]) -> None:

@@ -312,10 +312,10 @@ def test_advice_to_type_a_command_is_left_out() -> None:
 class Cancelled(CheckpointsWire):
     """A wire whose save is cancelled when its progress is told first."""
 
-    def _show(self, name: str, done: int, total: int) -> None:
-        super()._show(name, done, total)
+    def note_progress(self, name: str, done: int, total: int) -> None:
+        super().note_progress(name, done, total)
         self.told = self.act("save_cancel", (), {})["text"]
-        super()._show(name, done, total)
+        super().note_progress(name, done, total)
 
 
 def test_a_cancelled_save_publishes_nothing(notebook: Notebook, typed: Typed, clock: Clock) -> None:

@@ -146,8 +146,8 @@ def test_a_turn_to_another_tab_renews_the_copy(
 ) -> None:
     notebook.run("kept_value = 1\n%ckpt save kept\n%ckpt panel sync")
     assert "not synced" in copy_of(published)
-    panel = notebook.shell.magics_manager.registry[CheckpointMagics.__name__]._panel
-    panel._heard({"kind": "follow", "pane": "checkpoints"}, [])
+    panel = notebook.shell.magics_manager.registry[CheckpointMagics.__name__].panel
+    panel.channel.hear({"kind": "follow", "pane": "checkpoints"}, [])
     until(lambda: "kept@1" in copy_of(published))
     before = len(published), len(ran)
     time.sleep(PERIOD_S + 0.5)  # a browser looks, and nothing changes

@@ -12,6 +12,7 @@ from nbckpt.core.manifest import Manifest
 from nbckpt.errors import NbckptError, NotFoundError
 from nbckpt.notebook.widget.history import HistoryWire
 from nbckpt.notebook.widget.wires import Pace
+from nbckpt.timeline.cells import Spent
 from nbckpt.timeline.points import Point
 from notebook.conftest import AUTO_ON, Notebook
 from notebook.typed import Clock, Typed, rows_of
@@ -217,7 +218,7 @@ def test_the_cell_that_runs_is_in_the_head_while_it_runs(
 def test_the_tab_counts_states_but_does_not_read_many(
     watched: Notebook, typed: Typed, wire: HistoryWire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nbckpt.notebook.widget.history._FEW", 1)
+    monkeypatch.setattr("nbckpt.notebook.widget.history.FEW", 1)
     assert wire.tab() == ""
     monkeypatch.undo()
     watched.run("b = 3")
@@ -264,9 +265,7 @@ def test_failures_are_forgotten_when_history_is_off(watched: Notebook, wire: His
 def test_without_a_point_nobody_knows_what_a_failed_cell_changed(
     watched: Notebook, wire: HistoryWire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    points = Typed(watched).session().points
-    assert points is not None
-    monkeypatch.setattr(points._spent, "allows", lambda share, now: False)
+    monkeypatch.setattr(Spent, "allows", lambda *_: False)
     watched.attempt("a = 'new'; {}['w']")
     assert (head_of(wire)["missed"], head_of(wire)["failed"]) == (1, [])
 

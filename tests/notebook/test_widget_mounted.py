@@ -7,14 +7,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from comm import get_comm_manager
 
 from nbckpt._private_apis import free_comm
 from notebook.conftest import Notebook
 
 ipywidgets = pytest.importorskip("ipywidgets", minversion="8")
 pytest.importorskip("anywidget")
-
-from ipywidgets.widgets.widget import _instances  # noqa: E402
 
 from nbckpt.notebook.widget import parts  # noqa: E402
 from nbckpt.notebook.widget.mounted import Mounted  # noqa: E402
@@ -60,7 +59,8 @@ def test_another_part_gives_another_version(monkeypatch: pytest.MonkeyPatch) -> 
 def test_parts_are_sent_by_their_names_only() -> None:
     widget = Heard()
     for name in ("mount.js", "loader.js", "../mounted.py", 3, None):
-        widget._heard(widget, {"kind": "part", "name": name}, [])
+        data = {"method": "custom", "content": {"kind": "part", "name": name}}
+        widget.comm.handle_msg({"content": {"data": data}, "buffers": []})
     assert widget.sent == [({"kind": "part", "name": "mount.js"}, [front_parts()["mount.js"]])]
     assert len(widget.heard) == 4
     widget.close()
@@ -77,10 +77,10 @@ def test_only_html_with_a_place_is_shown(notebook: Notebook, published: list[dic
 
 
 def test_a_hundred_closed_widgets_leave_nothing() -> None:
-    before = dict(_instances)
+    before = {*get_comm_manager().comms}
     for _ in range(100):
         Heard().close()
-    assert _instances.keys() == before.keys()
+    assert {*get_comm_manager().comms} == before
     widget = Heard()
     widget.close()
     widget.close()  # closing again is allowed

@@ -82,47 +82,47 @@ class Panel:
     ) -> None:
         if tab not in TABS:
             raise UsageError(f"there is no tab {tab!r}: there are {', '.join(TABS)}")
-        self._closed = threading.Event()
+        self.closed = threading.Event()
         self._ticker: threading.Thread | None = None
         self._lock = threading.Lock()
         self._failures = 0
         self._is_behind = False
         """Whether the data may have changed since the tab last showed it."""
-        self._controller = Controller(open_session, is_busy, self.follow)
-        self._tabs: list[Tab] = [
-            CheckpointsTab(self._controller),
-            TrialsTab(self._controller),
-            SyncTab(self._controller),
+        self.controller = Controller(open_session, is_busy, self.follow)
+        self.tabs: list[Tab] = [
+            CheckpointsTab(self.controller),
+            TrialsTab(self.controller),
+            SyncTab(self.controller),
         ]
-        self._front = widgets.Tab([part.widget for part in self._tabs], selected_index=TABS.index(tab))
-        for at, tab_ in enumerate(self._tabs):
-            self._front.set_title(at, tab_.title)
+        self.front = widgets.Tab([part.widget for part in self.tabs], selected_index=TABS.index(tab))
+        for at, tab_ in enumerate(self.tabs):
+            self.front.set_title(at, tab_.title)
         style = widgets.HTML(_STYLE, layout=widgets.Layout(display="none"))
-        self.widget = widgets.VBox([style, self._front, self._controller.message, self._controller.detail])
+        self.widget = widgets.VBox([style, self.front, self.controller.message, self.controller.detail])
         self.widget.add_class("jp-RenderedHTMLCommon").add_class("nbckpt-panel")
 
     def show(self) -> None:
         """Show the panel below the running cell."""
         self.refresh()
-        self._controller.static_copy.create()
+        self.controller.static_copy.create()
         view = {"version_major": 2, "version_minor": 0, "model_id": self.widget.model_id}
         display({"text/plain": _AGAIN, "application/vnd.jupyter.widget-view+json": view}, raw=True)
-        self._controller.session().auto.began = self.follow
-        self._front.observe(lambda _: self._turned(), "selected_index")
+        self.controller.session().auto.began = self.follow
+        self.front.observe(lambda _: self._turned(), "selected_index")
 
     def refresh(self) -> None:
         """Update the tab in front, and keep updating it while it changes by itself."""
         self._in_context(self._refresh)
-        self._in_context(self._controller.static_copy.flush)
+        self._in_context(self.controller.static_copy.flush)
         self.follow()
 
     def _turned(self) -> None:
         """Show another tab. Hide details, questions and messages of the former tab."""
-        with self._controller.turn:
-            self._controller.heard()
-            self._controller.ask_nothing()
-            self._controller.hide()
-            self._controller.say("")
+        with self.controller.turn:
+            self.controller.heard()
+            self.controller.ask_nothing()
+            self.controller.hide()
+            self.controller.say("")
         self.refresh()
 
     def look_again(self) -> None:
@@ -130,64 +130,66 @@ class Panel:
 
         The other tabs are not updated: they may read a store over a network.
         """
-        if isinstance(self._tab, TrialsTab):
+        if isinstance(self.tab, TrialsTab):
             self.refresh()
 
     def close(self) -> None:
         """Close the panel and its widgets in the front end. The static copy above it stays."""
-        self._closed.set()
-        auto = self._controller.session().auto
+        self.closed.set()
+        auto = self.controller.session().auto
         if auto.began == self.follow:  # otherwise another panel is registered
             auto.began = lambda: None
         if (ticker := self._ticker) is not None and ticker is not threading.current_thread():
             ticker.join()
-        self._controller.static_copy.flush()
+        self.controller.static_copy.flush()
         close(self.widget)
 
     def follow(self) -> None:
         """Update the panel in a thread while data changes by itself. This call never waits for a command."""
         is_alive = self._is_behind and self._failures < _TRIES
-        with self._controller.saying():  # an error must not reach a caller outside the panel
-            is_alive = is_alive or self._tab.is_alive
+        with self.controller.saying():  # an error must not reach a caller outside the panel
+            is_alive = is_alive or self.tab.is_alive
         if not is_alive:
             return
         with self._lock:
-            if self._closed.is_set() or self._ticker is not None:
+            if self.closed.is_set() or self._ticker is not None:
                 return
-            ticker = threading.Thread(target=self._tick, name="nbckpt-panel", daemon=True)
+            ticker = threading.Thread(target=self.tick, name="nbckpt-panel", daemon=True)
             if starts(ticker):
                 self._ticker = ticker
 
     @property
-    def _tab(self) -> Tab:
-        return self._tabs[self._front.selected_index or 0]
+    def tab(self) -> Tab:
+        """The tab in front."""
+        return self.tabs[self.front.selected_index or 0]
 
     def _refresh(self) -> None:
         self._failures += 1  # until it has succeeded
-        with self._controller.turn, self._controller.saying():
-            if not self._closed.is_set():
+        with self.controller.turn, self.controller.saying():
+            if not self.closed.is_set():
                 self._is_behind = True
-                is_alive = self._tab.is_alive  # before it is shown: it may end meanwhile
-                self._tab.refresh()
-                self._controller.refresh()
+                is_alive = self.tab.is_alive  # before it is shown: it may end meanwhile
+                self.tab.refresh()
+                self.controller.refresh()
                 self._is_behind = is_alive
             self._failures = 0
 
-    def _tick(self) -> None:
+    def tick(self) -> None:
+        """Update the panel until its data no longer changes by itself."""
         took = 0.0
         is_alive = True
         try:
-            while is_alive and not self._closed.wait(max(_PERIOD_S, _SHARE * took)):
+            while is_alive and not self.closed.wait(max(_PERIOD_S, _SHARE * took)):
                 began = time.monotonic()
                 self._in_context(self._refresh)
                 is_alive = self._is_behind and self._failures < _TRIES
-                self._in_context(self._controller.static_copy.tick)
+                self._in_context(self.controller.static_copy.tick)
                 took = time.monotonic() - began
-            self._in_context(self._controller.static_copy.flush)
+            self._in_context(self.controller.static_copy.flush)
         finally:
             with self._lock:
                 self._ticker = None
         self._in_context(self.follow)  # changes that began meanwhile found this thread about to end
 
     def _in_context(self, work: Callable[[], object]) -> None:
-        self._controller.context.copy().run(work)
+        self.controller.context.copy().run(work)

@@ -26,32 +26,32 @@ class CheckpointsTab:
     def __init__(self, controller: Controller) -> None:
         self._controller = controller
         self._listing: Listing | None = None
-        self._filter = widgets.Text(
+        self.filter = widgets.Text(
             description="filter", placeholder="name, message, variable", continuous_update=False
         )
-        self._trials = widgets.Dropdown(
+        self.trials = widgets.Dropdown(
             options=_TRIALS, description="of trials", style=SNUG, layout=wide("16em")
         )
         self._pager = Pager(controller, self.refresh)
         self._table = Region("checkpoints")
-        self._chosen = widgets.Dropdown(description="checkpoint", layout=wide("28em"))
-        self._against = widgets.Dropdown(description="against", options=[_NOW])
-        self._text = widgets.Text(description="name or file", continuous_update=False)
+        self.chosen = widgets.Dropdown(description="checkpoint", layout=wide("28em"))
+        self.against = widgets.Dropdown(description="against", options=[_NOW])
+        self.text = widgets.Text(description="name or file", continuous_update=False)
         self._confirmation = controller.question()
-        controller.on_change(self._find, self._filter, self._trials)
-        controller.on_change(self._chose, self._chosen)
+        controller.on_change(self._find, self.filter, self.trials)
+        controller.on_change(self._chose, self.chosen)
         self.widget = widgets.VBox(
             [
                 line(
-                    self._filter,
-                    self._trials,
+                    self.filter,
+                    self.trials,
                     controller.button("Refresh", self.refresh, "Show the current list"),
                 ),
                 self._table.widget,
                 self._pager.widget,
-                line(self._chosen, *self._on_chosen(controller)),
-                line(self._against, *self._on_store(controller)),
-                line(self._text, *self._with_text(controller)),
+                line(self.chosen, *self._on_chosen(controller)),
+                line(self.against, *self._on_store(controller)),
+                line(self.text, *self._with_text(controller)),
                 self._confirmation.widget,
             ]
         )
@@ -82,8 +82,8 @@ class CheckpointsTab:
 
     def refresh(self) -> None:
         """Show the current list."""
-        wanted = self._filter.value.strip()
-        words = [self._trials.value] if self._trials.value else []
+        wanted = self.filter.value.strip()
+        words = [self.trials.value] if self.trials.value else []
         words += [f"--find={wanted}"] if wanted else []
         listing = self._controller.ask("ls", *self._pager.words, *words)
         if not isinstance(listing, Listing):
@@ -93,8 +93,8 @@ class CheckpointsTab:
         self._listing = listing
         self._pager.update(listing.total)
         rows = [(_label(row), _ref(row)) for row in listing.rows]
-        offer(self._chosen, rows)
-        offer(self._against, [_NOW, *rows])
+        offer(self.chosen, rows)
+        offer(self.against, [_NOW, *rows])
         self._mark()
         self._controller.static_copy.put(listing)
 
@@ -109,26 +109,26 @@ class CheckpointsTab:
     def _mark(self) -> None:
         """Mark the row of the chosen checkpoint."""
         if (listing := self._listing) is not None:
-            self._table.value = marked(listing, lambda at, _: _ref(listing.rows[at]) == self._chosen.value)
+            self._table.value = marked(listing, lambda at, _: _ref(listing.rows[at]) == self.chosen.value)
 
     def _on_ref(self, *words: str) -> Result | None:
         """Run a command on the chosen checkpoint."""
-        if not self._chosen.value:
+        if not self.chosen.value:
             self._controller.say("There is no checkpoint. Write a name, and press Save.", is_error=True)
             return None
         command, *others = words
-        return self._controller.show(command, self._chosen.value, *others)
+        return self._controller.show(command, self.chosen.value, *others)
 
     def _restore(self) -> None:
         if self._on_ref("restore", "--dry-run") is not None:
-            question = f"Restore {self._chosen.label}?"
-            ref = self._chosen.value
+            question = f"Restore {self.chosen.label}?"
+            ref = self.chosen.value
             self._confirmation.propose(question, "Restore now", lambda: self._then_refresh("restore", ref))
 
     def _delete(self) -> None:
         if self._on_ref("rm", "--dry-run") is not None:
-            question = f"Delete {self._chosen.label}?"
-            ref = self._chosen.value
+            question = f"Delete {self.chosen.label}?"
+            ref = self.chosen.value
             self._confirmation.propose(question, "Delete now", lambda: self._then_refresh("rm", ref))
 
     def _collect(self) -> None:
@@ -136,28 +136,28 @@ class CheckpointsTab:
             self._confirmation.propose("Free this space?", "Free now", lambda: self._then_refresh("gc"))
 
     def _diff(self) -> None:
-        self._on_ref("diff", *([self._against.value] if self._against.value else []))
+        self._on_ref("diff", *([self.against.value] if self.against.value else []))
 
     def _undo(self) -> None:
         self._then_refresh("undo")
 
     def _save(self) -> None:
-        self._then_refresh("save", *([self._text.value] if self._text.value else []))
+        self._then_refresh("save", *([self.text.value] if self.text.value else []))
 
     def _named(self, command: str) -> None:
-        if self._has_text(command) and self._on_ref(command, self._text.value) is not None:
+        if self._has_text(command) and self._on_ref(command, self.text.value) is not None:
             self.refresh()
 
     def _import(self) -> None:
         if self._has_text("import"):
-            self._then_refresh("import", self._text.value)
+            self._then_refresh("import", self.text.value)
 
     def _has_text(self, command: str) -> bool:
-        if not self._text.value:
+        if not self.text.value:
             self._controller.say(
                 f"First write a name or a file, then press {command.capitalize()}.", is_error=True
             )
-        return bool(self._text.value)
+        return bool(self.text.value)
 
     def _then_refresh(self, *words: str) -> None:
         if self._controller.show(*words) is not None:

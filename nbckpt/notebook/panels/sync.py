@@ -26,7 +26,7 @@ class SyncTab:
         self._bar = widgets.FloatProgress(min=0, max=1, layout=wide("16em"))
         cancel = controller.button("Cancel", lambda: self._do("sync", "--cancel"), "It is tried again later")
         self._progress = line(self._bar, cancel)
-        self._url = widgets.Text(
+        self.url = widgets.Text(
             description="location",
             placeholder="s3://bucket/folder, or a folder",
             continuous_update=False,
@@ -36,7 +36,7 @@ class SyncTab:
             description="every, s", min=1, max=86_400, value=PERIOD_S, style=SNUG, layout=wide("10em")
         )
         form = line(
-            self._url, self._period, controller.button("Set", self._set, "Sync in the background from now on")
+            self.url, self._period, controller.button("Set", self._set, "Sync in the background from now on")
         )
         actions = line(
             controller.button("Sync now", lambda: self._do("sync", "--soon"), "Push in the background"),
@@ -68,10 +68,10 @@ class SyncTab:
         self._controller.static_copy.put(result)
 
     def _set(self) -> None:
-        if not self._url.value:
+        if not self.url.value:
             self._controller.say("First write a location: s3://bucket/folder, or a folder.", is_error=True)
             return
-        self._do("sync", self._url.value, "--period", str(self._period.value))
+        self._do("sync", self.url.value, "--period", str(self._period.value))
 
     def _do(self, *words: str) -> None:
         if self._controller.show(*words) is not None and words[0] == "sync":

@@ -38,12 +38,12 @@ class TrialsTab:
         self._offered: object = None
         self._is_offering = False
         self._shown: TrialTable | None = None
-        self._experiment = widgets.Dropdown(description="experiment", layout=wide("22em"))
-        self._metric = widgets.Dropdown(description="metric", style=SNUG, layout=wide("13em"))
-        self._mode = widgets.Dropdown(
+        self.experiment = widgets.Dropdown(description="experiment", layout=wide("22em"))
+        self.metric = widgets.Dropdown(description="metric", style=SNUG, layout=wide("13em"))
+        self.mode = widgets.Dropdown(
             options=["min", "max"], description="best is", style=SNUG, layout=wide("9em")
         )
-        self._sort = widgets.Checkbox(description="best first", indent=False, layout=wide("auto"))
+        self.sort = widgets.Checkbox(description="best first", indent=False, layout=wide("auto"))
         self._resume = controller.button(
             "Resume all", lambda: self._go_on(), "Resume from the last checkpoints"
         )
@@ -51,26 +51,26 @@ class TrialsTab:
             "Try again", lambda: self._go_on("--errored"), "Resume from the last checkpoints"
         )
         self._pager = Pager(controller, self._again)
-        self._table = Region("trials")
-        self._trials = widgets.SelectMultiple(description="trials", rows=4, layout=wide("22em"))
-        if self._trials.has_trait("tooltip"):  # ipywidgets 7 has no tooltip here
-            self._trials.tooltip = "Choose none for all trials. Alt and the arrow keys move in the list."
-        self._run = widgets.Text(
+        self.table = Region("trials")
+        self.trials = widgets.SelectMultiple(description="trials", rows=4, layout=wide("22em"))
+        if self.trials.has_trait("tooltip"):  # ipywidgets 7 has no tooltip here
+            self.trials.tooltip = "Choose none for all trials. Alt and the arrow keys move in the list."
+        self.run = widgets.Text(
             description="run",
             placeholder="train lr=0.1 --grid depth=2,3 --name NAME",
             continuous_update=False,
             layout=wide("34em"),
         )
         self._confirmation = controller.question()
-        controller.on_change(self._turned, self._experiment)
-        controller.on_change(self._again, self._metric, self._mode, self._sort)
-        controller.on_change(self._chose, self._trials)
+        controller.on_change(self._turned, self.experiment)
+        controller.on_change(self._again, self.metric, self.mode, self.sort)
+        controller.on_change(self._chose, self.trials)
         again = controller.button("Refresh", self._again, "Update the table")
-        order = line(self._experiment, self._metric, self._mode, self._sort, again)
+        order = line(self.experiment, self.metric, self.mode, self.sort, again)
         actions = widgets.VBox([line(*self._controls(controller)), line(*self._looks(controller))])
-        table = (self._table.widget, self._pager.widget)
-        chosen = line(self._trials, actions)
-        new = line(self._run, controller.button("Run", self._start, "Run a function of the notebook"))
+        table = (self.table.widget, self._pager.widget)
+        chosen = line(self.trials, actions)
+        new = line(self.run, controller.button("Run", self._start, "Run a function of the notebook"))
         parts = (order, line(self._resume, self._retry), *table, chosen, self._confirmation.widget, new)
         self.widget = widgets.VBox(parts)
 
@@ -97,23 +97,24 @@ class TrialsTab:
     @property
     def is_alive(self) -> bool:
         """Whether the tab changes by itself: trials run, here or in another kernel."""
-        experiment = self._open()
+        experiment = self.open()
         return experiment is not None and _goes_on(experiment)
 
     def _choose(self) -> Experiment | None:
         """Return the chosen experiment. Choose a new experiment if the chosen one does not run."""
         names = self._controller.session().library.names()[::-1]
-        known = self._experiment.options
-        self._offer_quietly(self._experiment, [(name, name) for name in names])
+        known = self.experiment.options
+        self._offer_quietly(self.experiment, [(name, name) for name in names])
         if names and known and (names[0], names[0]) not in known and not self.is_alive:
-            self._experiment.value = names[0]
-        return self._open()
+            self.experiment.value = names[0]
+        return self.open()
 
-    def _open(self) -> Experiment | None:
-        if not self._experiment.value:
+    def open(self) -> Experiment | None:
+        """Return the chosen experiment; None if there is none."""
+        if not self.experiment.value:
             return None
         try:
-            return self._controller.session().library.open(self._experiment.value)
+            return self._controller.session().library.open(self.experiment.value)
         except NbckptError:  # it was removed: the next refresh drops it from the options
             return None
 
@@ -139,9 +140,9 @@ class TrialsTab:
     def _show_none(self) -> None:
         self._controller.hide()
         self._version = self._offered = self._shown = None
-        self._table.value = _NONE
+        self.table.value = _NONE
         self._pager.update(0)
-        for choice in (self._metric, self._trials):
+        for choice in (self.metric, self.trials):
             offer(choice, [])
         for button in (self._resume, self._retry):
             button.layout.display = "none"
@@ -150,12 +151,12 @@ class TrialsTab:
         """Set the options of all choices, and the buttons to resume interrupted, paused or failed trials."""
         metrics = inferred(experiment.trials, experiment.spec.metric, most=None)
         former, self._offered = self._offered, experiment.folder
-        offer(self._metric, [(name, name) for name in metrics])
+        offer(self.metric, [(name, name) for name in metrics])
         if former != experiment.folder:
             self._controller.hide()
-            self._metric.value = next(iter(metrics), None)
-            self._mode.value = experiment.spec.mode or "min"
-        self._offer_quietly(self._trials, [(_label(trial), trial.id) for trial in experiment.trials])
+            self.metric.value = next(iter(metrics), None)
+            self.mode.value = experiment.spec.mode or "min"
+        self._offer_quietly(self.trials, [(label(trial), trial.id) for trial in experiment.trials])
         idle = not _goes_on(experiment)
         left = sum(not trial.finished for trial in experiment.trials) if idle else 0
         failed = sum(trial.status == Status.ERROR for trial in experiment.trials) if idle else 0
@@ -175,9 +176,9 @@ class TrialsTab:
             self._again()
 
     def _order(self) -> tuple[str, ...]:
-        if not (self._sort.value and self._metric.value):
+        if not (self.sort.value and self.metric.value):
             return ()
-        return ("--sort=best", f"--metric={self._metric.value}", "--mode", self._mode.value)
+        return ("--sort=best", f"--metric={self.metric.value}", "--mode", self.mode.value)
 
     def _chose(self) -> None:
         if not self._is_offering:
@@ -187,7 +188,7 @@ class TrialsTab:
     def _mark(self) -> None:
         """Mark the rows of the chosen trials."""
         if self._shown is not None:
-            self._table.value = marked(self._shown, lambda _, name: name in self._trials.value)
+            self.table.value = marked(self._shown, lambda _, name: name in self.trials.value)
 
     def _again(self) -> None:
         self._version = None
@@ -195,8 +196,8 @@ class TrialsTab:
 
     def _targets(self) -> list[str]:
         """Return the chosen trials, or the experiment if no trial is chosen."""
-        name = self._experiment.value or ""
-        return [f"{name}/{trial}" for trial in self._trials.value] or [name]
+        name = self.experiment.value or ""
+        return [f"{name}/{trial}" for trial in self.trials.value] or [name]
 
     def _do(self, command: str, targets: Sequence[str] = ()) -> None:
         """Run a command on each of *targets*, by default on each chosen trial."""
@@ -210,15 +211,15 @@ class TrialsTab:
         self._again()
 
     def _go_on(self, *options: str) -> None:
-        self._controller.show("resume", self._experiment.value, *options)
+        self._controller.show("resume", self.experiment.value, *options)
         self._again()
 
     def _start(self) -> None:
-        if not self._run.value.strip():
+        if not self.run.value.strip():
             self._controller.say("First write what to run: a function, its values, --grid.", is_error=True)
             return
         try:
-            words = split(f"run {self._run.value}")
+            words = split(f"run {self.run.value}")
         except UsageError as error:
             self._controller.say(str(error), is_error=True)
             return
@@ -226,38 +227,38 @@ class TrialsTab:
         if isinstance(started, Experiment):
             self._controller.hide()  # the tab itself shows the trials
             self._again()
-            self._experiment.value = started.name
+            self.experiment.value = started.name
 
     def _stop(self) -> None:
-        chosen, targets = self._trials.value, self._targets()
+        chosen, targets = self.trials.value, self._targets()
         more = ", …" if len(chosen) > _MOST_NAMED else ""
         stopped = f"{', '.join(chosen[:_MOST_NAMED])}{more} of " if chosen else "all trials of "
-        question = f"Stop {stopped}{self._experiment.value}? A stopped trial is finished."
+        question = f"Stop {stopped}{self.experiment.value}? A stopped trial is finished."
         self._confirmation.propose(question, "Stop now", lambda: self._do("stop", targets))
 
     def _on_one(self, command: str, *, follow: bool = False) -> None:
-        if not self._trials.value:
+        if not self.trials.value:
             self._controller.say("First choose a trial in the list.", is_error=True)
             return
-        self._controller.show(command, f"{self._experiment.value}/{self._trials.value[0]}", follow=follow)
+        self._controller.show(command, f"{self.experiment.value}/{self.trials.value[0]}", follow=follow)
 
     def _best(self) -> None:
         if self._has_metric():
-            words = (f"--metric={self._metric.value}", "--mode", self._mode.value)
-            page = self._controller.show("best", self._experiment.value, *words, follow=True)
+            words = (f"--metric={self.metric.value}", "--mode", self.mode.value)
+            page = self._controller.show("best", self.experiment.value, *words, follow=True)
             if isinstance(page, TrialShown):
-                self._trials.value = (page.trial.id,)
+                self.trials.value = (page.trial.id,)
 
     def _curves(self) -> None:
         if self._has_metric():
             self._controller.show(
-                "plot", self._experiment.value, *self._trials.value, f"--metric={self._metric.value}"
+                "plot", self.experiment.value, *self.trials.value, f"--metric={self.metric.value}"
             )
 
     def _has_metric(self) -> bool:
-        if not self._metric.value:
+        if not self.metric.value:
             self._controller.say("No metric was reported yet.", is_error=True)
-        return bool(self._metric.value)
+        return bool(self.metric.value)
 
 
 def _goes_on(experiment: Experiment) -> bool:
@@ -265,7 +266,7 @@ def _goes_on(experiment: Experiment) -> bool:
     return experiment.running or experiment.runs_elsewhere()
 
 
-def _label(trial: Trial) -> str:
+def label(trial: Trial) -> str:
     """Return a label with a trial's name and configuration, which do not change while the trial runs."""
     config = ", ".join(f"{key}={value}" for key, value in trial.config.items())
     return f"{trial.id}  {short(config)}"

@@ -56,7 +56,7 @@ class CheckpointsWire(StoreWire):
             return self._cancel()
         self._is_cancelled = False
         try:
-            return checkpoint_actions.DEEDS[verb](self._commands, ids, options, self._show)
+            return checkpoint_actions.DEEDS[verb](self._commands, ids, options, self.note_progress)
         except KeyboardInterrupt:
             if not self._is_cancelled:
                 raise
@@ -65,7 +65,7 @@ class CheckpointsWire(StoreWire):
             self._saving = None
             self.renew()
 
-    def _show(self, name: str, done: int, total: int) -> None:
+    def note_progress(self, name: str, done: int, total: int) -> None:
         """Note the progress of a save. A cancelled one ends as if the user had interrupted it."""
         if self._is_cancelled:
             raise KeyboardInterrupt

@@ -39,7 +39,7 @@ from nbckpt.timeline.points import Point
 _MOST_NAMES = 200
 _MOST_SOURCE = 50_000
 _MOST_ROWS = 2000
-_FEW = 200
+FEW = 200
 
 
 class HistoryWire(StoreWire):
@@ -115,7 +115,7 @@ class HistoryWire(StoreWire):
 
     def _number(self, session: Session) -> str:
         history = history_of(session)
-        if not self._read and len(history.entries("points")) > _FEW:
+        if not self._read and len(history.entries("points")) > FEW:
             return ""
         rows = self._rows(history, _here(session), _notebook(session))
         return f"{len(rows):,}" if rows else ""
