@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import array
 import copy
+import importlib.util
+import json
 import pickle
 import random
 import subprocess
@@ -83,21 +85,22 @@ OBJECTS = np.array([1, None], object)
 MAPPING = {"a": 1}
 
 
-@pytest.mark.parametrize(
-    ("shared", "apart"),
-    [
-        ([DATA, memoryview(DATA)[1:]], [DATA, memoryview(bytearray(DATA))[1:]]),
-        ([memoryview(DATA).toreadonly(), DATA], [memoryview(bytearray(DATA)).toreadonly(), DATA]),
-        ([DATA, np.frombuffer(DATA, "u1")], [DATA, np.frombuffer(bytearray(DATA), "u1")]),
-        ([NUMBERS, np.frombuffer(NUMBERS, "i")], [NUMBERS, np.frombuffer(NUMBERS[:], "i")]),
-        ([OBJECTS, OBJECTS[1:]], [OBJECTS, OBJECTS[1:].copy()]),
-        ([MAPPING, MAPPING.keys()], [MAPPING, MAPPING.copy().keys()]),
-        ([MAPPING.items(), MAPPING], [MAPPING.copy().items(), MAPPING]),
-        ([MAPPING, types.MappingProxyType(MAPPING)], [MAPPING, types.MappingProxyType(MAPPING.copy())]),
-    ],
-)
-def test_sharing_of_every_kind_of_memory_counts(shared: list[Any], apart: list[Any]) -> None:
-    assert digest(shared) == digest(shared) != digest(apart)
+SHARED_AND_APART: list[tuple[list[Any], list[Any]]] = [
+    ([DATA, memoryview(DATA)[1:]], [DATA, memoryview(bytearray(DATA))[1:]]),
+    ([memoryview(DATA).toreadonly(), DATA], [memoryview(bytearray(DATA)).toreadonly(), DATA]),
+    ([DATA, np.frombuffer(DATA, "u1")], [DATA, np.frombuffer(bytearray(DATA), "u1")]),
+    ([NUMBERS, np.frombuffer(NUMBERS, "i")], [NUMBERS, np.frombuffer(NUMBERS[:], "i")]),
+    ([OBJECTS, OBJECTS[1:]], [OBJECTS, OBJECTS[1:].copy()]),
+    ([MAPPING, MAPPING.keys()], [MAPPING, MAPPING.copy().keys()]),
+    ([MAPPING.items(), MAPPING], [MAPPING.copy().items(), MAPPING]),
+    ([MAPPING, types.MappingProxyType(MAPPING)], [MAPPING, types.MappingProxyType(MAPPING.copy())]),
+]
+
+
+def test_sharing_of_every_kind_of_memory_counts(subtests: pytest.Subtests) -> None:
+    for shared, apart in SHARED_AND_APART:
+        with subtests.test(str(shared)):
+            assert digest(shared) == digest(shared) != digest(apart)
 
 
 GRID = np.arange(6).reshape(2, 3)
@@ -127,10 +130,6 @@ def test_the_layout_and_metadata_of_a_record_count() -> None:
     assert len({digest(np.zeros(2, kind)) for kind in [*kinds, nested]}) == 4
 
 
-def test_whether_a_view_of_bytes_can_be_written_counts() -> None:
-    assert digest(memoryview(DATA)) != digest(memoryview(DATA).toreadonly())
-
-
 def test_a_digest_of_broadcast_arrays_warns_of_nothing() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -150,9 +149,10 @@ def test_a_tensor_and_an_array_over_one_memory_count_as_one() -> None:
     assert digest([tensor, tensor[1:]]) != digest([tensor, torch.zeros(3)[1:]])
 
 
-def test_no_memory_and_fixed_memory_have_digests() -> None:
+def test_empty_and_fixed_memory_have_digests_of_their_own() -> None:
     for value in (bytearray(), array.array("i"), memoryview(b"a"), np.zeros(0), np.zeros(0, object)):
         assert digest(value) == digest(value)
+    assert digest(memoryview(DATA)) != digest(memoryview(DATA).toreadonly())
 
 
 class Point:
@@ -274,41 +274,46 @@ def test_digests_are_equal_in_every_process() -> None:
 
 
 RESTORED = """
-import sys
+import json, sys
 import __main__
 from nbckpt.cells.digest import Digester
 from nbckpt.tracker import Tracker
-folder, setup = sys.argv[1:]
-namespace, names = vars(__main__), ["C", "D", "c"]
+folder, names, setup = sys.argv[1], sys.argv[2].split(), sys.argv[3]
+namespace = vars(__main__)
 if setup:
     exec(setup, namespace)
     Tracker(folder).save(namespace, "classes", variables=names)
 else:
     Tracker(folder).restore("classes", namespace)
-print([Digester(namespace).digest(namespace[name]) for name in names])
+print(json.dumps([Digester(namespace).digest(namespace[name]) for name in names]))
 """
+CLASSES = {
+    "dataclasses": "@dataclasses.dataclass(slots=True)\nclass C_{0}:\n    x: int = 1",
+    "typing": "class C_{0}(typing.NamedTuple):\n    x: int = 1",
+    "pydantic": "class C_{0}(pydantic.BaseModel):\n    x: int = 1",
+    "attrs": "@attrs.define\nclass C_{0}:\n    x: int = 1",
+    "builtins": "class C_{0}:\n    __slots__ = 'x', '__y'\n    def go(self): self.__y = 1",
+}
 
 
-@pytest.mark.parametrize(
-    ("library", "setup"),
-    [
-        ("dataclasses", "@dataclasses.dataclass(slots=True)\nclass C:\n    x: int = 1"),
-        ("typing", "class C(typing.NamedTuple):\n    x: int = 1"),
-        ("pydantic", "class C(pydantic.BaseModel):\n    x: int = 1"),
-        ("attrs", "@attrs.define\nclass C:\n    x: int = 1"),
-        ("enum", "class C:\n    __slots__ = 'x', '__y'\n    def go(self): self.__y = 1"),
-    ],
-)
-def test_a_class_has_the_same_digest_after_a_restore(library: str, setup: str, tmp_path: Path) -> None:
-    pytest.importorskip(library)
-    setup = f"import {library}\n{setup}\nclass D(C): pass\nc = C()"
-    digests = {
-        subprocess.run(
-            [sys.executable, "-c", RESTORED, str(tmp_path), given], check=True, capture_output=True
-        ).stdout
+def test_a_class_has_the_same_digest_after_a_restore(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    libraries = [library for library in CLASSES if importlib.util.find_spec(library)]
+    parts = ("import {0}", "", "class D_{0}(C_{0}): pass", "c_{0} = C_{0}()")
+    setup = "\n".join((part or CLASSES[name]).format(name) for name in libraries for part in parts)
+    names = " ".join(f"C_{name} D_{name} c_{name}" for name in libraries)
+    saved, restored = (
+        json.loads(
+            subprocess.run(
+                [sys.executable, "-c", RESTORED, str(tmp_path), names, given], check=True, capture_output=True
+            ).stdout
+        )
         for given in (setup, "")
-    }
-    assert len(digests) == 1
+    )
+    for library in CLASSES:
+        with subtests.test(library):
+            pytest.importorskip(library)
+            at = 3 * libraries.index(library)
+            assert saved[at : at + 3] == restored[at : at + 3]
 
 
 def made(source: str, name: str) -> str:
@@ -333,22 +338,22 @@ def test_a_wrapped_function_counts_with_its_code(source: str, name: str) -> None
     assert made(source, name) == made(source, name) != made(source.replace(" 1", " 2"), name)
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("def f(a: int): return a", "def f(a: float): return a"),
-        ("def f(a): return a", "def f(a): return a\nf.__name__ = 'g'"),
-        ("def f(a): return a", "def f(a): return a\nf.__qualname__ = 'C.f'"),
-        ("def f(a): return a", "def f(a): return a\nf.__doc__ = 'It.'"),
-        (
-            "def f(a):\n    try:\n        a()\n        a()\n    except E:\n        return 1",
-            "def f(a):\n    try:\n        a()\n    except E:\n        return 1\n    else:\n        a()",
-        ),
-    ],
-    ids=["annotations", "name", "qualified name", "docstring", "handled errors"],
-)
-def test_every_part_of_a_function_counts(one: str, other: str) -> None:
-    assert made(one, "f") == made(one, "f") != made(other, "f")
+PARTS_OF_A_FUNCTION = {
+    "annotations": ("def f(a: int): return a", "def f(a: float): return a"),
+    "name": ("def f(a): return a", "def f(a): return a\nf.__name__ = 'g'"),
+    "qualified name": ("def f(a): return a", "def f(a): return a\nf.__qualname__ = 'C.f'"),
+    "docstring": ("def f(a): return a", "def f(a): return a\nf.__doc__ = 'It.'"),
+    "handled errors": (
+        "def f(a):\n    try:\n        a()\n        a()\n    except E:\n        return 1",
+        "def f(a):\n    try:\n        a()\n    except E:\n        return 1\n    else:\n        a()",
+    ),
+}
+
+
+def test_every_part_of_a_function_counts(subtests: pytest.Subtests) -> None:
+    for part, (one, other) in PARTS_OF_A_FUNCTION.items():
+        with subtests.test(part):
+            assert made(one, "f") == made(one, "f") != made(other, "f")
 
 
 def test_annotations_with_a_name_that_is_bound_later_count() -> None:
@@ -448,40 +453,35 @@ def test_only_former_reads_decide_what_a_cell_computes(lines: list[str], numbers
         assert untouched or first[name] == second[name]
 
 
-@pytest.mark.parametrize(
-    "cell",
-    [
-        "d[[c for c in d][0]] = 1⏎y = c",
-        "d[c if d else (c := 1)] = 1⏎y = c",
-        "def f(a=[c for _ in range(2)]): return a⏎c = 0⏎y = f()",
-        "class C:⏎    v = [c * k for k in range(3)]⏎c = 0",
-        "class C:⏎    v = sorted([1, 2], key=lambda k: k * c)⏎c = 0",
-        "class C:⏎    def go(): return c⏎    v = go()⏎c = 0",
-        "class C(metaclass=M):⏎    def go(self): return c⏎c = 0",
-        "with quiet(ZeroDivisionError):⏎    1 / 0⏎    c = 2⏎y = c",
-        "with ExitStack() as s:⏎    s.enter_context(suppress(ValueError))⏎    c = int('x')⏎y = c",
-        "with quiet(ValueError) as s, make() as c: pass⏎y = c",
-        "def f(): return c⏎y = former()⏎c = 0",
-        "if d or (c := 1): y = c",
-        "match d:⏎    case _ if d or (c := 1): y = c",
-    ],
-)
-def test_a_former_value_that_the_cell_can_read_counts(cell: str) -> None:
-    assert "c" in former_uses(cell.replace("⏎", "\n"))[0]
+READS_FORMER = [
+    "d[[c for c in d][0]] = 1⏎y = c",
+    "d[c if d else (c := 1)] = 1⏎y = c",
+    "def f(a=[c for _ in range(2)]): return a⏎c = 0⏎y = f()",
+    "class C:⏎    v = [c * k for k in range(3)]⏎c = 0",
+    "class C:⏎    v = sorted([1, 2], key=lambda k: k * c)⏎c = 0",
+    "class C:⏎    def go(): return c⏎    v = go()⏎c = 0",
+    "class C(metaclass=M):⏎    def go(self): return c⏎c = 0",
+    "with quiet(ZeroDivisionError):⏎    1 / 0⏎    c = 2⏎y = c",
+    "with ExitStack() as s:⏎    s.enter_context(suppress(ValueError))⏎    c = int('x')⏎y = c",
+    "with quiet(ValueError) as s, make() as c: pass⏎y = c",
+    "def f(): return c⏎y = former()⏎c = 0",
+    "if d or (c := 1): y = c",
+    "match d:⏎    case _ if d or (c := 1): y = c",
+]
+BINDS_FIRST = [
+    "with open('f') as file, torch.no_grad():⏎    c = 2⏎y = c, file",
+    "def f(): return g() + c⏎def g(): return 1⏎c = 2⏎y = f()",
+    "class C:⏎    k: int = 1⏎    def go(self): return c⏎c = 2⏎y = C().go()",
+    "while (c := step()) and k: y = c",
+    "for c, (y, *k) in []: y = c",
+]
 
 
-@pytest.mark.parametrize(
-    "cell",
-    [
-        "with open('f') as file, torch.no_grad():⏎    c = 2⏎y = c, file",
-        "def f(): return g() + c⏎def g(): return 1⏎c = 2⏎y = f()",
-        "class C:⏎    k: int = 1⏎    def go(self): return c⏎c = 2⏎y = C().go()",
-        "while (c := step()) and k: y = c",
-        "for c, (y, *k) in []: y = c",
-    ],
-)
-def test_a_variable_that_is_bound_first_does_not_count(cell: str) -> None:
-    assert not {"c", "g", "C", "file"} & former_uses(cell.replace("⏎", "\n"))[0]
+def test_only_a_former_value_that_the_cell_can_read_counts(subtests: pytest.Subtests) -> None:
+    for cell in (*READS_FORMER, *BINDS_FIRST):
+        with subtests.test(cell):
+            read = {"c", "g", "C", "file"} & former_uses(cell.replace("⏎", "\n"))[0]
+            assert "c" in read if cell in READS_FORMER else not read
 
 
 @given(st.permutations(["k", "rows", "f", "unrelated", "other"]), st.integers(2, 9))
@@ -513,38 +513,43 @@ def test_a_variable_that_a_text_in_a_variable_names_counts() -> None:
     assert key(1, 5)
 
 
-@pytest.mark.parametrize(
-    ("place", "cell"),
-    [
-        ("ran.hook = f", "y = ran.hook()"),
-        ("ran.hooks = [f]", "y = ran.hooks[0]()"),
-        ("ran.hook = f; g = f; h = None", "y = ran.hook(), g, h"),
-        ("ran.List.go = f", "y = ran.List().go()"),
-        ("ran.List.go = f; rows = ran.List()", "y = rows.go()"),
-        ("ran.List.go = property(f); List = ran.List", "y = List().go"),
-        ("class C: go = f\nran.kept = C()", "y = ran.kept.go()"),
-    ],
-)
-def test_a_function_that_a_module_holds_counts(
-    place: str, cell: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def key(value: str) -> str:
-        ran: Any = types.ModuleType("ran")
-        ran.List = type("List", (list,), {"__module__": "ran"})
-        monkeypatch.setitem(sys.modules, "ran", ran)
-        namespace: dict[str, Any] = {"__name__": "notebook"}
-        exec(f"import ran\ndef f(*_): return {value}\n{place}", namespace)
+def key_beside_a_module(cell: str, setup: str) -> str:
+    """Return the key of a cell in a notebook that ran *setup* and imports a new module `ran`."""
+    ran: Any = types.ModuleType("ran")
+    ran.List = type("List", (list,), {"__module__": "ran"})
+    namespace: dict[str, Any] = {"__name__": "notebook"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "ran", ran)
+        exec(f"import ran\n{setup}", namespace)
         return cell_key(CellCode(cell, str), namespace, {}, {}).text
 
-    assert key("1") == key("1") != key("2")
-    assert key("1")
+
+HELD = [
+    ("ran.hook = f", "y = ran.hook()"),
+    ("ran.hooks = [f]", "y = ran.hooks[0]()"),
+    ("ran.hook = f; g = f; h = None", "y = ran.hook(), g, h"),
+    ("ran.List.go = f", "y = ran.List().go()"),
+    ("ran.List.go = f; rows = ran.List()", "y = rows.go()"),
+    ("ran.List.go = property(f); List = ran.List", "y = List().go"),
+    ("class C: go = f\nran.kept = C()", "y = ran.kept.go()"),
+]
 
 
-def test_which_function_a_module_holds_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    def key(held: str) -> str:
-        monkeypatch.setitem(sys.modules, "ran", types.ModuleType("ran"))
-        namespace: dict[str, Any] = {"__name__": "notebook"}
-        exec(f"import ran\ndef f(): return 1\ndef g(): return 2\nran.hook = {held}", namespace)
-        return cell_key(CellCode("y = ran.hook(), f(), g()", str), namespace, {}, {}).text
+def test_a_function_that_a_module_holds_counts(subtests: pytest.Subtests) -> None:
+    for place, cell in HELD:
+        with subtests.test(place):
+            one, again, other = (
+                key_beside_a_module(cell, f"def f(*_): return {value}\n{place}") for value in "112"
+            )
+            assert one == again != other
+            assert one
 
-    assert key("f") == key("f") != key("g")
+
+def test_which_function_a_module_holds_counts() -> None:
+    one, again, other = (
+        key_beside_a_module(
+            "y = ran.hook(), f(), g()", f"def f(): return 1\ndef g(): return 2\nran.hook = {held}"
+        )
+        for held in "ffg"
+    )
+    assert one == again != other
