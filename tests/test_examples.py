@@ -5,10 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from pathlib import Path
-from types import ModuleType
 from typing import Any
-
-import pytest
 
 import nbckpt
 from nbckpt import media, states, store, sync, testing, trials
@@ -44,34 +41,21 @@ CLASSES = (
 
 WITHOUT = {
     "a front end or `--json` calls it": {
-        *(
-            f"{name}.page"
-            for name in ("Tracker", "Checkpoint", "State", "Experiment", "Trial", "OpenTrial", "SyncConfig")
-        ),
+        *("Tracker.page", "Checkpoint.page", "State.page", "Experiment.page", "Trial.page"),
+        *("OpenTrial.page", "SyncConfig.page"),
         *("Experiment.for_json", "OpenTrial.for_json", "StoredMedia.for_json"),
     },
     "the modules of nbckpt call it": {
         *("Tracker.bind", "Tracker.comparable", "Tracker.last_removal", "Tracker.only_in", "Tracker.read"),
-        *(
-            "Experiment.read",
-            "Experiment.refresh",
-            "Trial.read",
-            "StoredMedia.check_pixels",
-            "StoredMedia.table",
-        ),
+        *("Experiment.read", "Experiment.refresh", "Trial.read"),
+        *("StoredMedia.check_pixels", "StoredMedia.table"),
         *("OpenTrial.close", "OpenTrial.end_after", "OpenTrial.on_cell_begin", "OpenTrial.on_cell_end"),
         *("Syncer.close", "Syncer.reset", "Syncer.retry", "Syncer.wait", "Syncer.wait_or_retry"),
         *("Syncer.status", "Syncer.sync_down_if_needed", "Syncer.validate_upload_dir"),
     },
     "it needs a trial that still runs; docs/guides/trials.md has the command": {
-        *(
-            "Experiment.checkpoint",
-            "Experiment.kill",
-            "Experiment.pause",
-            "Experiment.resume",
-            "Experiment.stop",
-        ),
-        *("Experiment.interrupted", "Experiment.runs_elsewhere"),
+        *("Experiment.checkpoint", "Experiment.kill", "Experiment.pause", "Experiment.resume"),
+        *("Experiment.stop", "Experiment.interrupted", "Experiment.runs_elsewhere"),
     },
     "it would only repeat the method's name": {
         *("Tracker.close", "Tracker.manifest", "Tracker.trust_all", "State.close", "StoredMedia.load"),
@@ -100,12 +84,10 @@ def is_shown(cls: type, name: str) -> bool:
     return calls is not None or bool(example_of(getattr(cls, name)))
 
 
-@pytest.mark.parametrize(
-    "module", [nbckpt, trials, states, media, store, sync, testing], ids=lambda module: module.__name__
-)
-def test_each_public_name_has_an_example(module: ModuleType) -> None:
-    names = {*module.__all__} - HOOKS - OF_AUTHORS - OF_STORES - OF_OPTUNA - ELSEWHERE
-    public = {name: getattr(module, name) for name in names}
+def test_each_public_name_has_an_example() -> None:
+    modules = (nbckpt, trials, states, media, store, sync, testing)
+    without = HOOKS | OF_AUTHORS | OF_STORES | OF_OPTUNA | ELSEWHERE
+    public = {name: getattr(module, name) for module in modules for name in {*module.__all__} - without}
     assert [name for name, named in public.items() if callable(named) and not example_of(named)] == []
 
 

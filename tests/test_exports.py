@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,42 +19,31 @@ import pytest
 import nbckpt
 
 FACE = {
-    *(
-        "run",
-        "track",
-        "open_experiment",
-        "find_trials",
-        "Experiment",
-        "Trial",
-        "report",
-        "get_checkpoint",
-        "should_checkpoint",
-        "get_context",
-    ),
+    *("run", "track", "open_experiment", "find_trials", "Experiment", "Trial"),
+    *("report", "get_checkpoint", "should_checkpoint", "get_context"),
     *("grid_search", "choice", "uniform", "loguniform", "quniform", "randint", "lograndint", "sample_from"),
     *("Checkpoint", "Tracker", "State", "load_state", "save_all_states", "SyncConfig", "data"),
     *("NbckptError", "UsageError", "NotFoundError"),
 }
 HOOKS = {"load_ipython_extension", "unload_ipython_extension"}
 NAMESPACES = [
-    "",
-    ".errors",
-    ".media",
-    ".mirror",
-    ".notebook",
-    ".settings",
-    ".states",
-    ".store",
-    ".sync",
-    ".testing",
-    ".tracker",
-    ".trials",
-    ".trials.executors",
+    *("", ".errors", ".media", ".mirror", ".notebook", ".settings", ".states", ".store", ".sync"),
+    *(".testing", ".tracker", ".trials", ".trials.executors"),
 ]
 LAZY = ["nbckpt", "nbckpt.mirror", "nbckpt.notebook", "nbckpt.sync", "nbckpt.trials"]
+MOVED = {
+    "Checkpoint": "FILES",
+    "errors": "CodecError CorruptError FormatError RefusedError StoreError TrialError UntrustedError",
+    "notebook": "panel",
+    "settings": "Settings",
+    "states": "RandomState states_checkpoint save_state save_on_signal should_stop save_and_exit replica",
+    "sync": "Syncer",
+    "trials": "SyncerCallback RetentionPolicy Callback DurableTrainable durable wrap_function checkpoint_dir "
+    "Trainable",
+}
+"""The names that were in `nbckpt` before, by their new homes."""
 
 
-@cache
 def names_in_user_programs() -> set[str]:
     """Return the names of nbckpt that the programs of tests/typing use, with their modules."""
     programs = (Path(__file__).parent / "typing").glob("*.py")
@@ -98,34 +86,34 @@ def test_the_face_has_these_names_and_no_other() -> None:
     assert set(nbckpt.__all__) == FACE | HOOKS
 
 
-@pytest.mark.parametrize("namespace", NAMESPACES)
-def test_a_typed_program_uses_every_public_name(namespace: str) -> None:
-    missing = {f"nbckpt{namespace}.{name}" for name in public(namespace)} - names_in_user_programs()
-    assert missing == set()
+def test_typed_programs_use_every_public_name() -> None:
+    names = {f"nbckpt{namespace}.{name}" for namespace in NAMESPACES for name in public(namespace)}
+    assert names - names_in_user_programs() == set()
 
 
-@pytest.mark.parametrize("name", nbckpt.__all__)
-def test_a_public_name_is_there_and_documented(name: str) -> None:
-    assert inspect.getdoc(getattr(nbckpt, name))
+def test_every_public_name_is_there_and_documented() -> None:
+    assert [name for name in nbckpt.__all__ if not inspect.getdoc(getattr(nbckpt, name))] == []
 
 
 @pytest.mark.parametrize("package", LAZY)
 def test_one_list_makes_imports_dir_and_types(package: str) -> None:
     module = import_module(package)
-    namespaces = {name: package for name in dir(module) if name not in module.__all__}
-    assert names_for_type_checkers(module) == module._HOMES | namespaces
+    types = names_for_type_checkers(module)
     defined = HOOKS if module is nbckpt else set[str]()
-    assert set(module.__all__) == module._HOMES.keys() | defined
-    assert dir(module) == sorted({*module.__all__, *namespaces})
-    for name in dir(module):
-        assert getattr(module, name) is not None
+    assert dir(module) == sorted(types.keys() | defined)
+    assert set(module.__all__) == {name for name, home in types.items() if home != package} | defined
+    for name, home in types.items():
+        value = getattr(module, name)
+        assert value is (
+            sys.modules[f"{package}.{name}"] if home == package else vars(sys.modules[home])[name]
+        )
 
 
 @pytest.mark.parametrize("package", LAZY)
 def test_no_module_of_a_package_has_the_name_of_a_function(package: str) -> None:
     """An import of the module would replace the function."""
-    module = import_module(package)
-    assert {name for name in module._HOMES if find_spec(f"{package}.{name}")} == set()
+    names = import_module(package).__all__
+    assert {name for name in names if find_spec(f"{package}.{name}")} == set()
 
 
 @pytest.mark.slow
@@ -152,17 +140,16 @@ def test_a_missing_name_is_an_attribute_error() -> None:
         _ = nbckpt.Nope
 
 
-@pytest.mark.parametrize("name", nbckpt._MOVED)
-def test_a_name_that_moved_says_where_it_is(name: str) -> None:
-    new = nbckpt._MOVED[name]
-    with pytest.raises(AttributeError, match=rf"nbckpt\.{name} is now {new}"):
-        getattr(nbckpt, name)
-    with pytest.raises(ImportError, match=rf"nbckpt\.{name} is now {new}"):
-        exec(f"from nbckpt import {name}")
-    assert not hasattr(nbckpt, name)
-    value: object = nbckpt
-    for part in new.split(".")[1:]:
-        value = getattr(value, part)
+def test_a_name_that_moved_says_where_it_is(subtests: pytest.Subtests) -> None:
+    places = {name: f"nbckpt.{home}.{name}" for home, names in MOVED.items() for name in names.split()}
+    for name, new in (places | {"state": "nbckpt.states"}).items():
+        with subtests.test(name):
+            with pytest.raises(AttributeError, match=rf"nbckpt\.{name} is now {new}$"):
+                getattr(nbckpt, name)
+            with pytest.raises(ImportError, match=rf"nbckpt\.{name} is now {new}$"):
+                exec(f"from nbckpt import {name}")
+            assert not hasattr(nbckpt, name)
+            resolve(new)
 
 
 ROOT = Path(__file__).parents[1]

@@ -50,12 +50,10 @@ def test_words_become_arguments_of_the_function() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "line", ["", "a --most many", "a --mode mid", "a --unknown", "a --dry-run=1", "a --as=--"]
-)
-def test_wrong_words_are_refused_with_the_way_to_the_help(line: str) -> None:
-    with pytest.raises(UsageError, match="See `%ckpt help example`"):
-        result(line)
+def test_wrong_words_are_refused_with_the_way_to_the_help(subtests: pytest.Subtests) -> None:
+    for line in ("", "a --most many", "a --mode mid", "a --unknown", "a --dry-run=1", "a --as=--"):
+        with subtests.test(line), pytest.raises(UsageError, match="See `%ckpt help example`"):
+            result(line)
 
 
 def test_the_help_is_the_docstring() -> None:

@@ -21,21 +21,15 @@ print(Tagged(Ref(1, "ab" * 32, "<b>", ""))._repr_mimebundle_()["text/html"])
 """
 
 
+def pip(verb: str, *words: str) -> None:
+    command = [sys.executable, "-m", "pip", verb, "--quiet", "--no-deps", *words]
+    subprocess.run(command, check=True, timeout=240)
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "--quiet",
-        "--no-deps",
-        "--wheel-dir",
-        str(folder),
-        str(ROOT),
-    ]
-    subprocess.run(command, check=True, timeout=240)
+    pip("wheel", "--wheel-dir", str(folder), str(ROOT))
     return next(folder.glob("*.whl"))
 
 
@@ -52,18 +46,7 @@ def test_an_installed_wheel_renders_from_its_own_templates(wheel: Path, tmp_path
     venv.create(tmp_path / "env", system_site_packages=True, with_pip=False)
     python = tmp_path / "env" / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
     target = tmp_path / "site"
-    pip = [
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--target",
-        str(target),
-        str(wheel),
-    ]
-    subprocess.run(pip, check=True, timeout=240)
+    pip("install", "--target", str(target), str(wheel))
     # The libraries come from this environment, nbckpt from the wheel; the checkout is not on the path.
     libraries = [path for path in sys.path if path.endswith("site-packages")]
     code = f"import sys; sys.path[:0] = [{str(target)!r}]; sys.path += {libraries!r}\n{SCRIPT}"
