@@ -46,10 +46,11 @@ class Notebook:
     def __init__(self, shell: InteractiveShell) -> None:
         self.shell = shell
 
-    def run(self, cell: str) -> Any:
-        """Run a cell and return its value; its exception is raised."""
-        result = self.attempt(cell)
-        result.raise_error()
+    def run(self, *cells: str) -> Any:
+        """Run cells, one after the other, and return the value of the last; an exception is raised at once."""
+        for cell in cells:
+            result = self.attempt(cell)
+            result.raise_error()
         return result.result
 
     def attempt(self, cell: str) -> ExecutionResult:

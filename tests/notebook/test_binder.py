@@ -100,8 +100,7 @@ def test_a_visitor_resumes_a_half_finished_experiment(visitor: Notebook) -> None
     assert results.startswith("half-finished: 4 trials, 1 done, 1 failed, 1 paused, 1 interrupted")
     assert "the rate 0.2 is too large" in results
     assert 7 <= paused.iteration < 40
-    visitor.run("%ckpt resume half-finished --wait")
-    ended = visitor.run("%ckpt trials")
+    ended = visitor.run("%ckpt resume half-finished --wait", "%ckpt trials")
     assert str(ended).startswith("half-finished: 4 trials, 3 done, 1 failed")
     assert [trial.iteration for trial in ended.experiment.trials[2:]] == [40, 40]
 

@@ -54,9 +54,7 @@ def in_new_kernel(*before: str) -> Notebook:
 
 
 def test_a_cell_runs_once_and_later_comes_back(cells: Notebook, ran: Any) -> None:
-    cells.run("k = 2")
-    cells.run(once("y = [k, k]"))
-    cells.run(once("y = [k, k]"))
+    cells.run("k = 2", once("y = [k, k]"), once("y = [k, k]"))
     again = in_new_kernel("k = 2")
     again.run(once("y = [k, k]"))
     assert ran.n == 1
@@ -72,8 +70,7 @@ def test_a_cell_runs_once_and_later_comes_back(cells: Notebook, ran: Any) -> Non
     ],
 )
 def test_comments_and_spacing_do_not_count(cells: Notebook, ran: Any, first: str, second: str) -> None:
-    cells.run("k = 2\ndef f(x): return x")
-    cells.run(once(first))
+    cells.run("k = 2\ndef f(x): return x", once(first))
     cells.run("def f(x):  # the same\n    return  x\nunrelated = 5")
     cells.run(once(second))
     assert ran.n == 1
@@ -102,25 +99,21 @@ def test_a_change_of_any_input_runs_the_cell_again(cells: Notebook, ran: Any, ch
         "class C:\n    n = 1\n    def go(self): return g(self.n)\no = C()"
     )
     body = "y = f(k) + a.sum() + h.sum() + len(d) + o.go() + len(s)"
-    cells.run(once(body))
-    cells.run(once(body))
+    cells.run(once(body), once(body))
     assert ran.n == 1
-    cells.run(change)
-    cells.run(once(body))
+    cells.run(change, once(body))
     assert ran.n == 2
 
 
 def test_variables_that_the_cell_binds_first_are_no_inputs(cells: Notebook, ran: Any) -> None:
     body = "x = 1\nfor i in range(3): x += i\ndef f(): return x\nif x: z = 1\nelse: z = 2\nw = [f(), z]"
-    cells.run(once(body))
-    cells.run(once(body))
+    cells.run(once(body), once(body))
     assert (ran.n, cells.names["w"]) == (1, [4, 1])
 
 
 def test_inputs_changed_in_place_come_back_changed(cells: Notebook, ran: Any) -> None:
     setup = "import numpy as np\na = np.zeros(5)\nv = a[:2]\nrows = [1]\nalias = rows\nother = [0]"
-    cells.run(setup)
-    cells.run(once("a[0] = 9\nrows.append(2)\nb = a"))
+    cells.run(setup, once("a[0] = 9\nrows.append(2)\nb = a"))
     again = in_new_kernel(setup)
     other = again.names["other"]
     again.run(once("a[0] = 9\nrows.append(2)\nb = a"))
@@ -146,25 +139,18 @@ def test_inputs_changed_in_place_come_back_changed(cells: Notebook, ran: Any) ->
 def test_what_shares_objects_is_as_after_the_cell(
     cells: Notebook, ran: Any, setup: str, body: str, now: str, left: Any
 ) -> None:
-    cells.run(setup)
-    cells.run(once(body))
-    cells.run(now)
-    cells.run(once(body))
+    cells.run(setup, once(body), now, once(body))
     assert ran.n == (1 if left is None else 2)
     assert cells.names.get("alias") == left
     assert cells.names["rows"] == ([1] if body == "y = rows" else [1, 2])
-    cells.run(now.replace("del alias", ""))
-    cells.run(once(body))
+    cells.run(now.replace("del alias", ""), once(body))
     assert ran.n == (1 if left is None else 2)
     assert cells.names.get("alias") == left
 
 
 def test_a_variable_that_the_cell_did_not_bind_stays(cells: Notebook, ran: Any) -> None:
     body = "if large: size = 256\ny = 1"
-    cells.run("large = False\nsize = 32")
-    cells.run(once(body))
-    cells.run("size = 64")
-    cells.run(once(body))
+    cells.run("large = False\nsize = 32", once(body), "size = 64", once(body))
     assert (cells.names["size"], ran.n) == (64, 2)
     cells.run(once(body))
     assert (cells.names["size"], ran.n) == (64, 2)
@@ -195,8 +181,7 @@ def test_instances_come_back_with_the_live_class(cells: Notebook, ran: Any) -> N
 @pytest.mark.parametrize("held", ["1", "(i for i in 'ab')", "__import__('threading').Lock()"])
 def test_a_result_with_a_class_that_changed_is_not_kept(cells: Notebook, ran: Any, held: str) -> None:
     make = f"%%ckpt cell make\nclass C:\n    n, held = 0, {held}\n    def go(self): C.n += 1\no = C()"
-    cells.run(make)
-    cells.run(once("o.go()"))
+    cells.run(make, once("o.go()"))
     again = in_new_kernel(make)
     again.run(once("o.go()"))
     assert (again.names["C"].n, again.names["o"].n, ran.n) == (1, 1, 2)
@@ -264,8 +249,7 @@ def test_a_second_name_of_a_class_is_the_live_class(cells: Notebook, ran: Any) -
 
 
 def test_a_changed_class_is_named(cells: Notebook, ran: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    cells.run("class C: n = 0")
-    cells.run(once("C.n += 1"))
+    cells.run("class C: n = 0", once("C.n += 1"))
     assert "was not kept: it changes the class C in place" in capsys.readouterr().out
     cells.run(once("class C: n = 5"))
     assert "not kept" not in capsys.readouterr().out
@@ -315,8 +299,7 @@ def test_a_cell_that_changes_an_instance_comes_back(cells: Notebook, ran: Any, c
 def test_a_cell_that_reads_a_restored_frame_comes_back(cells: Notebook, ran: Any) -> None:
     pytest.importorskip("pandas")
     make = "%%ckpt cell make\nimport pandas as pd\ndf = pd.DataFrame({'a': [1.0, 2.0], 'b': [1, 2]})"
-    cells.run(make)
-    cells.run(once("total = int(df['b'].sum())"))
+    cells.run(make, once("total = int(df['b'].sum())"))
     again = in_new_kernel(make)
     again.run(once("total = int(df['b'].sum())"))
     assert (again.names["total"], ran.n) == (3, 1)
@@ -334,8 +317,7 @@ def test_a_frame_beside_the_input_is_never_an_old_one(cells: Notebook, ran: Any)
 
 def test_what_functions_change_and_delete_comes_back(cells: Notebook, ran: Any) -> None:
     setup = "c = [0]\nn = 1\nold = 5\ndef f():\n    global n\n    n += 1\n    c.append(n)"
-    cells.run(setup)
-    cells.run(once("f()\ndel old"))
+    cells.run(setup, once("f()\ndel old"))
     again = in_new_kernel(setup)
     again.run(once("f()\ndel old"))
     assert ran.n == 1
@@ -348,8 +330,7 @@ def test_functions_classes_and_modules_come_back(cells: Notebook, ran: Any) -> N
     body = (
         "import math as m\nclass C:\n    def go(self): return m.floor(k)\ndef f(): return C().go()\no = C()"
     )
-    cells.run("k = 2.5")
-    cells.run(once(body))
+    cells.run("k = 2.5", once(body))
     again = in_new_kernel("k = 2.5")
     again.run(once(body))
     assert ran.n == 1
@@ -358,8 +339,7 @@ def test_functions_classes_and_modules_come_back(cells: Notebook, ran: Any) -> N
 
 def test_generators_advance_as_the_cell_advanced_them(cells: Notebook, ran: Any) -> None:
     setup = "import random, numpy as np\nrandom.seed(1)\nnp.random.seed(1)"
-    cells.run(setup)
-    cells.run(once("x = random.random(), np.random.rand()"))
+    cells.run(setup, once("x = random.random(), np.random.rand()"))
     expected = cells.run("random.random(), np.random.rand()")
     again = in_new_kernel(setup)
     again.run(once("x = random.random(), np.random.rand()"))
@@ -413,8 +393,7 @@ def test_a_cell_can_await(cells: Notebook, ran: Any) -> None:
 
 
 def test_refresh_runs_again_and_replaces_the_result(cells: Notebook, ran: Any, store: Path) -> None:
-    cells.run(once("x = ran.n"))
-    cells.run(once("x = ran.n", "--refresh"))
+    cells.run(once("x = ran.n"), once("x = ran.n", "--refresh"))
     again = in_new_kernel()
     again.run(once("x = ran.n"))
     assert (ran.n, again.names["x"]) == (2, 2)
@@ -505,9 +484,7 @@ def test_a_result_that_cannot_be_saved_is_not_kept(
     body = "d = {'file': open('data.txt', 'w')}"
     cells.run(once(body))
     assert "was not kept: d['file']" in capsys.readouterr().out
-    cells.run("d['file'].close()")
-    cells.run(once(body))
-    cells.run("d['file'].close()")
+    cells.run("d['file'].close()", once(body), "d['file'].close()")
     assert ran.n == 2
 
 
@@ -515,14 +492,9 @@ def test_an_input_without_a_digest_has_the_key_of_its_cell(cells: Notebook, ran:
     connect = "import sqlite3\ndb = sqlite3.connect(':memory:')"
     body = "x = db.execute('select 5').fetchone()"
     for _ in range(2):
-        cells.run(f"%%ckpt cell make\n{connect}")
-        cells.run(once(body))
-        cells.run("db.close()")
+        cells.run(f"%%ckpt cell make\n{connect}", once(body), "db.close()")
     assert ran.n == 1
-    cells.run(connect)
-    cells.run(once(body))
-    cells.run(once(body))
-    cells.run("db.close()")
+    cells.run(connect, once(body), once(body), "db.close()")
     assert ran.n == 3
 
 
@@ -548,32 +520,26 @@ def test_a_full_store_leaves_the_result_of_the_cell(
 
 
 def test_results_are_hidden_shown_and_removed_by_name(cells: Notebook, ran: Any) -> None:
-    cells.run(once("x = 1"))
-    cells.run("%ckpt save own x")
+    cells.run(once("x = 1"), "%ckpt save own x")
     assert "prep" not in str(cells.run("%ckpt ls"))
     assert "x" in str(cells.run("%ckpt show cell:prep"))
     assert "Did you mean 'cell:prep'?" in cells.error("%ckpt rm prep")
-    cells.run("%ckpt rm cell:prep")
-    cells.run(once("x = 1"))
+    cells.run("%ckpt rm cell:prep", once("x = 1"))
     assert ran.n == 2
 
 
 def test_the_newest_results_of_a_name_are_kept(cells: Notebook, ran: Any, store: Path) -> None:
     for k in range(7):
-        cells.run(f"k = {k}")
-        cells.run(once("x = k"))
+        cells.run(f"k = {k}", once("x = k"))
     history = Tracker(store).history
     assert len(history.entries("cells")) == 5
     assert history.entries() == []
 
 
 def test_a_second_name_of_a_kept_cell_outlives_its_results(cells: Notebook, ran: Any, store: Path) -> None:
-    cells.run("k = 0")
-    cells.run(once("x = k"))
-    cells.run("%ckpt tag cell:prep kept")
+    cells.run("k = 0", once("x = k"), "%ckpt tag cell:prep kept")
     for k in range(1, 7):
-        cells.run(f"k = {k}")
-        cells.run(once("x = k"))
+        cells.run(f"k = {k}", once("x = k"))
     cells.run("%ckpt restore kept")
     assert cells.names["x"] == 0
     history = Tracker(store).history
@@ -585,8 +551,7 @@ def test_a_second_name_of_a_kept_cell_outlives_its_results(cells: Notebook, ran:
 def test_each_name_of_a_kept_cell_is_removed_alone(
     cells: Notebook, ran: Any, store: Path, order: tuple[str, str]
 ) -> None:
-    cells.run(once("import numpy as np; x = np.arange(50_000)"))
-    cells.run("%ckpt tag cell:prep kept")
+    cells.run(once("import numpy as np; x = np.arange(50_000)"), "%ckpt tag cell:prep kept")
     for ref, stays in (order, order[::-1]):
         removed = cells.run(f"%ckpt rm {ref}")
         assert (removed.labels, removed.freed) == ((f"{ref}@1",), 0)
@@ -601,10 +566,7 @@ def test_each_name_of_a_kept_cell_is_removed_alone(
 
 
 def test_a_removal_of_both_names_of_a_kept_cell_is_undone(cells: Notebook, ran: Any, store: Path) -> None:
-    cells.run(once("x = 1"))
-    cells.run("%ckpt tag cell:prep kept")
-    cells.run("%ckpt rm kept")
-    cells.run("%ckpt rm cell:prep")
+    cells.run(once("x = 1"), "%ckpt tag cell:prep kept", "%ckpt rm kept", "%ckpt rm cell:prep")
     in_new_kernel("%ckpt undo")
     history = Tracker(store).history
     kinds = {str(ref): entry.kind for ref, entry in history.named(history.refs())}
@@ -634,9 +596,7 @@ def test_a_damaged_result_runs_the_cell_again(cells: Notebook, ran: Any, store: 
 
 
 def test_undo_takes_a_restored_cell_back(cells: Notebook, ran: Any) -> None:
-    cells.run(once("x = [1]"))
-    cells.run("x = 'mine'")
-    cells.run(once("x = [1]"))
+    cells.run(once("x = [1]"), "x = 'mine'", once("x = [1]"))
     assert cells.names["x"] == [1]
     cells.run("%ckpt undo")
     assert cells.names["x"] == "mine"
@@ -668,20 +628,16 @@ def test_what_code_in_a_magic_reads_counts(
     cell = f"%%ckpt cell prep\n{body}; ran.n += 1"
     cells.run(cell)
     runs = ran.n
-    cells.run(f"{setup}\ny = 'mine'")
-    cells.run(cell)
+    cells.run(f"{setup}\ny = 'mine'", cell)
     assert (ran.n, cells.names["y"]) == (runs, cells.run("f()" if "def" in setup else "x + 1"))
-    cells.run(change)
-    cells.run(cell)
+    cells.run(change, cell)
     assert ran.n == 2 * runs
     assert cells.names["y"] == cells.run("f()" if "def" in setup else "x + 1")
 
 
 def test_what_code_in_a_magic_binds_first_does_not_count(cells: Notebook, ran: Any) -> None:
     cell = "%%ckpt cell prep\n%%time\nimport ran\nran.n += 1\nx = 5\ny = [x for _ in 'ab']"
-    cells.run(cell)
-    cells.run("x = 7")
-    cells.run(cell)
+    cells.run(cell, "x = 7", cell)
     assert (ran.n, cells.names["x"]) == (1, 5)
 
 

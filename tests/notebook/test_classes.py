@@ -20,28 +20,20 @@ circle = Circle()
 
 
 def test_diff_does_not_change_live_classes(notebook: Notebook) -> None:
-    notebook.run(CLASS)
-    notebook.run("%ckpt save shapes")
-    notebook.run("Circle.corners = 1; circle.size = 2")
-    notebook.run("%ckpt diff shapes")
+    notebook.run(CLASS, "%ckpt save shapes", "Circle.corners = 1; circle.size = 2", "%ckpt diff shapes")
     assert notebook.run("Circle.corners") == 1
     assert notebook.run("circle.area()") == pytest.approx(3.14159, abs=1e-5)
 
 
 def test_an_instance_restored_alone_has_the_live_class(notebook: Notebook) -> None:
-    notebook.run(CLASS)
-    notebook.run("%ckpt save shapes")
-    notebook.run("Circle.corners = 1; del circle")
-    notebook.run("%ckpt restore shapes circle")
+    notebook.run(CLASS, "%ckpt save shapes", "Circle.corners = 1; del circle", "%ckpt restore shapes circle")
     assert notebook.run("type(circle) is Circle, circle.corners") == (True, 1)
 
 
 def test_restore_replaces_a_live_class_and_undo_brings_it_back(
     notebook: Notebook,
 ) -> None:
-    notebook.run(CLASS)
-    notebook.run("%ckpt save shapes")
-    notebook.run("Circle.corners = 1; live = Circle")
+    notebook.run(CLASS, "%ckpt save shapes", "Circle.corners = 1; live = Circle")
     notebook.run("%ckpt restore shapes Circle circle")
     assert notebook.run("type(circle) is Circle, Circle.corners, live.corners") == (True, 0, 1)
     notebook.run("%ckpt undo")
@@ -68,8 +60,6 @@ def test_a_restored_class_counts_as_unchanged(notebook: Notebook) -> None:
 
 
 def test_an_enum_is_restored_as_itself(notebook: Notebook) -> None:
-    notebook.run("import enum\nclass Colour(enum.Enum):\n    RED = 1\nc = Colour.RED")
-    notebook.run("%ckpt save colours")
-    notebook.run("del c, Colour")
-    notebook.run("%ckpt restore colours")
+    notebook.run("import enum\nclass Colour(enum.Enum):\n    RED = 1\nc = Colour.RED", "%ckpt save colours")
+    notebook.run("del c, Colour", "%ckpt restore colours")
     assert notebook.run("c is Colour.RED, c.value") == (True, 1)

@@ -28,17 +28,14 @@ def completions(notebook: Notebook, text: str) -> list[str]:
 
 
 def test_deleted_variables_are_restored(notebook: Notebook) -> None:
-    notebook.run("import numpy as np; a = np.arange(5.); b = a")
-    notebook.run("%ckpt save work a b")
-    notebook.run("del a, b")
+    notebook.run("import numpy as np; a = np.arange(5.); b = a", "%ckpt save work a b", "del a, b")
     notebook.run("%ckpt restore work")
     assert notebook.names["a"].tolist() == [0, 1, 2, 3, 4]
     assert notebook.names["b"] is notebook.names["a"]
 
 
 def test_a_save_of_everything_leaves_out_ipythons_variables(notebook: Notebook) -> None:
-    notebook.run("x = 1")
-    notebook.run("x")
+    notebook.run("x = 1", "x")
     saved = notebook.run("%ckpt save").saved
     assert [value.name for value in saved.manifest.values if "." not in value.name] == ["x"]
     assert str(saved.ref) == "session@1"
@@ -53,17 +50,12 @@ def test_all_includes_earlier_results(notebook: Notebook) -> None:
 
 
 def test_a_name_of_ipython_that_the_user_assigned_is_saved(notebook: Notebook) -> None:
-    notebook.run("for exit in [5]: pass")
-    notebook.run("%ckpt save n exit")
-    notebook.run("for exit in [6]: pass")
-    notebook.run("%ckpt restore n")
+    notebook.run("for exit in [5]: pass", "%ckpt save n exit", "for exit in [6]: pass", "%ckpt restore n")
     assert notebook.names["exit"] == 5
 
 
 def test_undo_restores_the_same_object(notebook: Notebook) -> None:
-    notebook.run("a = [1]")
-    notebook.run("%ckpt save n")
-    notebook.run("a = [2]; b = 3")
+    notebook.run("a = [1]", "%ckpt save n", "a = [2]; b = 3")
     live = notebook.names["a"]
     notebook.run("%ckpt restore n")
     assert notebook.names["a"] == [1]
@@ -74,8 +66,7 @@ def test_undo_restores_the_same_object(notebook: Notebook) -> None:
 
 
 def test_a_restore_makes_its_page_once(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
-    notebook.run("a = 1")
-    notebook.run("%ckpt save n")
+    notebook.run("a = 1", "%ckpt save n")
     made: list[Page] = []
     page = RestoreResult.page
     monkeypatch.setattr(RestoreResult, "page", lambda result: made.append(page(result)) or made[-1])
@@ -84,9 +75,7 @@ def test_a_restore_makes_its_page_once(notebook: Notebook, monkeypatch: pytest.M
 
 
 def test_a_dry_run_of_restore_changes_nothing(notebook: Notebook) -> None:
-    notebook.run("a = [1]; same = 'x'; gone = 2")
-    notebook.run("%ckpt save n")
-    notebook.run("a = [2]; del gone")
+    notebook.run("a = [1]; same = 'x'; gone = 2", "%ckpt save n", "a = [2]; del gone")
     result = notebook.run("%ckpt restore n --dry-run")
     assert dict(result.restored.changes) == {"a": "changed", "same": "same", "gone": "new"}
     assert notebook.names["a"] == [2]
@@ -94,19 +83,14 @@ def test_a_dry_run_of_restore_changes_nothing(notebook: Notebook) -> None:
 
 
 def test_a_prefix_does_not_change_the_live_variables(notebook: Notebook) -> None:
-    notebook.run("a = 1")
-    notebook.run("%ckpt save n")
-    notebook.run("a = 2")
-    notebook.run("%ckpt restore n --as old_")
+    notebook.run("a = 1", "%ckpt save n", "a = 2", "%ckpt restore n --as old_")
     assert (notebook.names["a"], notebook.names["old_a"]) == (2, 1)
     for prefix in ("1", "'a b'", "old-"):
         assert "no variable's name begins so" in notebook.error(f"%ckpt restore n --as {prefix}")
 
 
 def test_a_pattern_restores_every_match(notebook: Notebook) -> None:
-    notebook.run("df_a, df_b, other = 1, 2, 3")
-    notebook.run("%ckpt save n")
-    notebook.run("df_a = df_b = other = 0")
+    notebook.run("df_a, df_b, other = 1, 2, 3", "%ckpt save n", "df_a = df_b = other = 0")
     notebook.run("%ckpt restore n df_*")
     assert [notebook.names[name] for name in ("df_a", "df_b", "other")] == [1, 2, 0]
 
@@ -132,8 +116,7 @@ def test_a_checkpoint_named_like_a_variable_says_what_it_holds(notebook: Noteboo
 
 
 def test_restoring_a_skipped_variable_names_the_reason(notebook: Notebook) -> None:
-    notebook.run("g = (i for i in ()); ok = 1")
-    notebook.run("%ckpt save n")
+    notebook.run("g = (i for i in ()); ok = 1", "%ckpt save n")
     assert "It was not saved (g: generator" in notebook.error("%ckpt restore n g")
 
 
@@ -182,8 +165,7 @@ def test_braces_and_dollars_are_not_expanded(notebook: Notebook) -> None:
 
 
 def test_the_snippet_restores_without_magics(notebook: Notebook) -> None:
-    notebook.run("x = [1]")
-    notebook.run("%ckpt save n")
+    notebook.run("x = [1]", "%ckpt save n")
     code = notebook.run("%ckpt snippet n").code
     notebook.run("del x")
     exec(code, notebook.names)
@@ -213,8 +195,7 @@ def test_the_verbs_are_completed(notebook: Notebook) -> None:
 
 
 def test_references_variables_and_options_are_completed(notebook: Notebook) -> None:
-    notebook.run("apple = 1; avocado = 2")
-    notebook.run("%ckpt save morning")
+    notebook.run("apple = 1; avocado = 2", "%ckpt save morning")
     assert completions(notebook, "%ckpt restore mor") == ["morning", "morning@1"]
     assert completions(notebook, "%ckpt restore morning a") == ["apple", "avocado"]
     assert completions(notebook, "%ckpt restore lat") == ["latest"]
@@ -245,10 +226,7 @@ def test_completion_leaves_out_names_without_checkpoint(notebook: Notebook) -> N
 
 
 def test_the_extension_can_be_loaded_again_and_unloaded(notebook: Notebook) -> None:
-    notebook.run("%load_ext nbckpt")
-    notebook.run("%reload_ext nbckpt")
-    notebook.run("x = 1")
-    notebook.run("%ckpt save n")
+    notebook.run("%load_ext nbckpt", "%reload_ext nbckpt", "x = 1", "%ckpt save n")
     assert completions(notebook, "%ckpt rest") == ["restore"]
     notebook.run("%unload_ext nbckpt")
     assert "ckpt" not in notebook.shell.magics_manager.magics["line"]
@@ -257,24 +235,20 @@ def test_the_extension_can_be_loaded_again_and_unloaded(notebook: Notebook) -> N
 
 
 def test_the_store_stays_in_place_after_a_chdir(notebook: Notebook, tmp_path: Path) -> None:
-    notebook.run("x = 1")
-    notebook.run("%ckpt save n")
+    notebook.run("x = 1", "%ckpt save n")
     (tmp_path / "elsewhere").mkdir()
     notebook.run("import os; os.chdir('elsewhere')")
     assert notebook.run("%ckpt ls").total == 1
 
 
 def test_a_command_accepts_another_store(notebook: Notebook, tmp_path: Path) -> None:
-    notebook.run("x = 1")
-    notebook.run(f"%ckpt save n --store '{tmp_path / 'other store'}'")
+    notebook.run("x = 1", f"%ckpt save n --store '{tmp_path / 'other store'}'")
     assert notebook.run("%ckpt ls").total == 0
     assert notebook.run(f"%ckpt ls --store '{tmp_path / 'other store'}'").total == 1
 
 
 def test_a_result_can_be_assigned(notebook: Notebook) -> None:
-    notebook.run("x = 1")
-    notebook.run("%ckpt save n")
-    notebook.run("t = %ckpt ls")
+    notebook.run("x = 1", "%ckpt save n", "t = %ckpt ls")
     assert notebook.names["t"].rows[0].refs[0].name == "n"
 
 
@@ -299,8 +273,7 @@ def test_doctor_tells_whether_the_page_record_is_used(
 
 
 def test_doctor_names_the_problems(notebook: Notebook) -> None:
-    notebook.run("bad = {'k': [open('x', 'w')]}")
-    result = notebook.run("%ckpt doctor")
+    result = notebook.run("bad = {'k': [open('x', 'w')]}", "%ckpt doctor")
     notebook.run("bad['k'][0].close()")
     assert [culprit[1] for culprit in result.culprits] == ["bad['k'][0]: _io.TextIOWrapper"]
     assert all(check.good for check in result.checks)

@@ -88,16 +88,14 @@ import pandas as pd
 def test_reading_is_no_change_and_a_change_is_undone(case: str, watched: Notebook) -> None:
     setup, read, change, value = ROWS[case]
     expression = f"repr({value})"
-    watched.run(setup)
-    watched.run("%ckpt save kept")
+    watched.run(setup, "%ckpt save kept")
     points = len(watched.run("%ckpt history").points)
     watched.run(read)
     assert len(watched.run("%ckpt history").points) == points
     same = {difference.change for difference in watched.run("%ckpt diff kept").compared.differences}
     assert same <= {"same"}
     before = watched.run(expression)
-    watched.run(change)
-    after = watched.run(expression)
+    after = watched.run(change, expression)
     assert after != before
     watched.run("%ckpt undo")
     assert watched.run(expression) == before
@@ -110,8 +108,7 @@ def test_reading_is_no_change_and_a_change_is_undone(case: str, watched: Noteboo
 def test_an_open_file_is_not_saved_as_its_text(watched: Notebook) -> None:
     pathlib = watched.names["pathlib"]
     pathlib.Path("notes").write_text("abc")
-    watched.run("file = open('notes')")
-    saved = watched.run("%ckpt save kept")
+    saved = watched.run("file = open('notes')", "%ckpt save kept")
     assert [skipped.reason for skipped in saved.saved.manifest.skipped] == ["an open file cannot be saved"]
     watched.run("first = file.read(1)")
     former = watched.names["file"]
@@ -139,26 +136,19 @@ UNWILLING = {
 @pytest.mark.parametrize("case", UNWILLING)
 def test_a_value_whose_own_code_fails_stops_nothing_else(case: str, watched: Notebook) -> None:
     pytest.importorskip("matplotlib.figure")
-    watched.run("x = 1")
-    watched.run(UNWILLING[case])
+    watched.run("x = 1", UNWILLING[case])
     assert "v" in [skipped.name for skipped in watched.run("%ckpt save odd").saved.manifest.skipped]
-    watched.run("x = 2; w = [v]")
-    watched.run("%ckpt diff odd")
-    watched.run("%ckpt restore odd")
+    watched.run("x = 2; w = [v]", "%ckpt diff odd", "%ckpt restore odd")
     assert watched.names["x"] == 1
-    watched.run("%%ckpt cell own\ny = [x, v]")
-    watched.run("%ckpt undo")
+    watched.run("%%ckpt cell own\ny = [x, v]", "%ckpt undo")
     assert "y" not in watched.names
     watched.run("%ckpt undo")
     assert watched.names["x"] == 2
 
 
 def test_a_key_that_is_not_a_name_is_no_variable(watched: Notebook) -> None:
-    watched.run("globals()[1] = globals()[None] = [2]\nx = 1")
-    watched.run("%reload_ext nbckpt")
+    watched.run("globals()[1] = globals()[None] = [2]\nx = 1", "%reload_ext nbckpt")
     assert {value.name for value in watched.run("%ckpt save kept").saved.manifest.values} >= {"x", "np"}
-    watched.run("x = 2")
-    watched.run("%ckpt restore kept")
+    watched.run("x = 2", "%ckpt restore kept")
     assert (watched.names["x"], watched.names[1]) == (1, [2])
-    watched.run("%%ckpt cell own\ny = [x]")
-    watched.run("%unload_ext nbckpt\n%load_ext nbckpt")
+    watched.run("%%ckpt cell own\ny = [x]", "%unload_ext nbckpt\n%load_ext nbckpt")

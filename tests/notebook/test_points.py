@@ -99,24 +99,19 @@ def test_each_kind_of_change_is_undone_and_redone(case: str, watched: Notebook) 
         watched.run("import matplotlib.pyplot as plt")
     if "sklearn" in setup:
         pytest.importorskip("sklearn")
-    watched.run(setup)
-    before = watched.run(expression)
-    watched.run("%ckpt save before;")
-    watched.run(change)
-    after = watched.run(expression)
+    before = watched.run(setup, expression)
+    after = watched.run("%ckpt save before;", change, expression)
     watched.run("%ckpt undo")
     assert watched.run(expression) == before
     watched.run("%ckpt redo")
     assert watched.run(expression) == after
     watched.run("%ckpt undo")
     assert watched.run(expression) == before
-    watched.run("%ckpt redo")
-    watched.run("%ckpt checkout before;")
+    watched.run("%ckpt redo", "%ckpt checkout before;")
     assert watched.run(expression) == before
     watched.run("%ckpt undo")
     assert watched.run(expression) == after
-    watched.run("%ckpt save after;")
-    watched.run("%ckpt restore before;")
+    watched.run("%ckpt save after;", "%ckpt restore before;")
     assert watched.run(expression) == before
     watched.run("%ckpt restore after;")
     assert watched.run(expression) == after
@@ -132,8 +127,7 @@ def test_a_failed_cell_can_be_undone(watched: Notebook) -> None:
 def test_a_cell_that_only_steps_back_is_not_looked_at_again(
     watched: Notebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    watched.run("a = [1]; b = [2]")
-    watched.run("a.append(2)")
+    watched.run("a = [1]; b = [2]", "a.append(2)")
     begun: list[object] = []
     begin = Timeline.begin
     monkeypatch.setattr(Timeline, "begin", lambda *given, **named: begun.append(begin(*given, **named)))
@@ -146,38 +140,27 @@ def test_a_cell_that_only_steps_back_is_not_looked_at_again(
 
 
 def test_undo_of_a_restore_steps_back(watched: Notebook) -> None:
-    watched.run("a = [1]")
-    watched.run("%ckpt save first")
-    watched.run("a = [2]; b = 3")
-    watched.run("%ckpt restore first")
+    watched.run("a = [1]", "%ckpt save first", "a = [2]; b = 3", "%ckpt restore first")
     assert watched.names["a"] == [1]
     watched.run("%ckpt undo")
     assert (watched.names["a"], watched.names["b"]) == ([2], 3)
 
 
 def test_undo_of_a_checkout_steps_back(watched: Notebook) -> None:
-    watched.run("a = [1]")
-    watched.run("%ckpt save first")
-    watched.run("a = [2]; b = 3")
-    watched.run("%ckpt checkout first")
-    watched.run("%ckpt undo")
+    watched.run("a = [1]", "%ckpt save first", "a = [2]; b = 3", "%ckpt checkout first", "%ckpt undo")
     assert (watched.names["a"], watched.names["b"]) == ([2], 3)
     watched.run("%ckpt redo")
     assert (watched.names["a"], "b" in watched.names) == ([1], False)
-    watched.run("a = [4]")
-    watched.run("%ckpt undo 2")
+    watched.run("a = [4]", "%ckpt undo 2")
     assert (watched.names["a"], watched.names["b"]) == ([2], 3)
-    watched.run("%ckpt redo 2")
-    watched.run("%ckpt undo 3")
+    watched.run("%ckpt redo 2", "%ckpt undo 3")
     assert (watched.names["a"], "b" in watched.names) == ([1], False)
 
 
 @pytest.mark.slow
 def test_undo_closes_the_figures_that_it_takes_away(watched: Notebook) -> None:
     pytest.importorskip("matplotlib").use("agg")
-    watched.run("import matplotlib.pyplot as plt")
-    watched.run("fig, ax = plt.subplots()")
-    watched.run("ax.set_title('new')")
+    watched.run("import matplotlib.pyplot as plt", "fig, ax = plt.subplots()", "ax.set_title('new')")
     for way, title in (("undo", ""), ("redo", "new"), ("undo", "")):
         watched.run(f"%ckpt {way}")
         assert watched.run("(len(plt.get_fignums()), plt.gcf() is fig, ax.get_title())") == (1, True, title)
@@ -186,36 +169,24 @@ def test_undo_closes_the_figures_that_it_takes_away(watched: Notebook) -> None:
 
 
 def test_undo_of_a_removal_stays_an_act_on_the_store(watched: Notebook) -> None:
-    watched.run("a = [1]")
-    watched.run("%ckpt save first")
-    watched.run("a = [2]")
-    watched.run("%ckpt rm first")
-    watched.run("%ckpt undo")
+    watched.run("a = [1]", "%ckpt save first", "a = [2]", "%ckpt rm first", "%ckpt undo")
     assert watched.names["a"] == [2]
-    watched.run("%ckpt show first")
-    watched.run("%ckpt undo")
+    watched.run("%ckpt show first", "%ckpt undo")
     assert watched.names["a"] == [1]
 
 
 def test_undo_takes_back_cells_and_a_removal_in_their_order(watched: Notebook) -> None:
-    watched.run("a = [1]")
-    watched.run("%ckpt save first")
-    watched.run("a = [2]")
-    watched.run("%ckpt rm first")
-    watched.run("a = [3]")
-    watched.run("%ckpt undo")
+    watched.run("a = [1]", "%ckpt save first", "a = [2]", "%ckpt rm first", "a = [3]", "%ckpt undo")
     assert watched.names["a"] == [2]
     assert "no checkpoint 'first'" in watched.error("%ckpt show first")
     watched.run("%ckpt undo")
     assert watched.names["a"] == [2]
-    watched.run("%ckpt show first")
-    watched.run("%ckpt undo")
+    watched.run("%ckpt show first", "%ckpt undo")
     assert watched.names["a"] == [1]
 
 
 def test_points_are_hidden_from_ls_and_completion(watched: Notebook) -> None:
-    watched.run("a = 1")
-    watched.run("%ckpt save first")
+    watched.run("a = 1", "%ckpt save first")
     assert watched.run("%ckpt ls").total == 1
     assert watched.run("%ckpt ls --auto").total > 1
     points = watched.run("%ckpt history").points
@@ -239,8 +210,7 @@ def test_a_point_in_a_new_kernel_can_be_restored(watched: Notebook) -> None:
 
 
 def test_off_makes_no_more_points_and_keeps_those_made(watched: Notebook) -> None:
-    watched.run("a = 1")
-    watched.run("%ckpt auto off")
+    watched.run("a = 1", "%ckpt auto off")
     points = watched.run("%ckpt auto").points
     watched.run("a = 2")
     assert watched.run("%ckpt auto").points == points
@@ -271,15 +241,10 @@ def test_a_full_disk_is_said_and_the_cell_is_not_lost(
     watched.run("%ckpt auto")  # waits for the point in the background
     with monkeypatch.context() as patch, capture_output() as shown:
         patch.setattr(History, "publish", full)
-        watched.run("a.append(2)")
-        watched.run("b = 1")
-        watched.run("c = 1")
-        watched.run("%ckpt auto off")
+        watched.run("a.append(2)", "b = 1", "c = 1", "%ckpt auto off")
     assert shown.stderr.count("there is no point of the cell before") == 1
     assert shown.stderr.count("no space left on device") == 1
-    watched.run(AUTO_ON)
-    watched.run("d = 1")
-    watched.run("%ckpt undo 2")
+    watched.run(AUTO_ON, "d = 1", "%ckpt undo 2")
     assert watched.names["a"] == [1]
 
 
@@ -301,8 +266,7 @@ def test_a_point_is_shown_like_any_checkpoint(watched: Notebook) -> None:
 
 
 def test_a_checkout_of_a_misspelt_name_changes_nothing(watched: Notebook) -> None:
-    watched.run("a = [1]")
-    watched.run("%ckpt save first")
+    watched.run("a = [1]", "%ckpt save first")
     assert "Did you mean 'first'?" in watched.error("%ckpt checkout firtt")
     assert watched.names["a"] == [1]
 
@@ -310,8 +274,7 @@ def test_a_checkout_of_a_misspelt_name_changes_nothing(watched: Notebook) -> Non
 def test_a_class_that_was_changed_in_place_is_set_back(watched: Notebook) -> None:
     watched.run("class C:\n    v = 1\no = C()")
     kind = watched.names["C"]
-    watched.run("C.v = 2\nC.w = 3\nC.__len__ = lambda self: 4")
-    watched.run("%ckpt undo")
+    watched.run("C.v = 2\nC.w = 3\nC.__len__ = lambda self: 4", "%ckpt undo")
     assert watched.names["C"] is kind
     assert (kind.v, hasattr(kind, "w"), hasattr(kind, "__len__")) == (1, False, False)
     assert isinstance(watched.names["o"], kind)
@@ -329,16 +292,14 @@ def test_an_empty_kernel_is_told_of_the_last_state(watched: Notebook) -> None:
     with capture_output() as shown:
         watched.run("%reload_ext nbckpt")
     assert "variables: %ckpt restore " in shown.stdout
-    watched.run(AUTO_ON)
-    watched.run(f"%ckpt restore {shown.stdout.split()[-1]}")
+    watched.run(AUTO_ON, f"%ckpt restore {shown.stdout.split()[-1]}")
     assert (watched.names["a"], watched.names["b"]) == (1, 2)
 
 
 def told_of(watched: Notebook) -> str:
     """Return the id in the line for a kernel that is empty."""
     with capture_output() as shown:
-        watched.run("%reset -f")
-        watched.run("%reload_ext nbckpt")
+        watched.run("%reset -f", "%reload_ext nbckpt")
     return shown.stdout.split()[-1]
 
 
@@ -350,20 +311,15 @@ def test_an_empty_kernel_is_told_of_its_own_newest_state(
     point = watched.run("%ckpt history").points[0]
     watched.run("%ckpt save part a")
     assert point.id.startswith(told_of(watched))  # the save holds less
-    watched.run(f"%ckpt restore {point.id}")
-    saved = watched.run("%ckpt save everything")
+    saved = watched.run(f"%ckpt restore {point.id}", "%ckpt save everything")
     monkeypatch.setenv("JPY_SESSION_NAME", "/other.ipynb")
-    watched.run("%reload_ext nbckpt")
-    watched.run("%ckpt save of_another_notebook")
+    watched.run("%reload_ext nbckpt", "%ckpt save of_another_notebook")
     monkeypatch.delenv("JPY_SESSION_NAME")
     assert saved.saved.manifest.id.startswith(told_of(watched))
 
 
 def test_a_branch_hangs_at_the_checkpoint_that_it_goes_on_from(watched: Notebook) -> None:
-    watched.run("a = 1")
-    watched.run("%ckpt save first")
-    watched.run("a = 2")
-    watched.run("%ckpt checkout first")
+    watched.run("a = 1", "%ckpt save first", "a = 2", "%ckpt checkout first")
     assert "redo" not in str(watched.run("%ckpt checkout first"))
     watched.run("a = 3")
     rows = str(watched.run("%ckpt history")).splitlines()
@@ -375,8 +331,7 @@ def test_a_branch_hangs_at_the_checkpoint_that_it_goes_on_from(watched: Notebook
 def test_a_save_after_a_checkout_hangs_at_the_checkpoint(watched: Notebook) -> None:
     watched.run("a = 1")
     first = watched.run("%ckpt save first").saved.manifest
-    watched.run("a = 2")
-    watched.run("%ckpt checkout first")
+    watched.run("a = 2", "%ckpt checkout first")
     assert watched.run("%ckpt save second").saved.manifest.parent == first.id
 
 
@@ -387,8 +342,7 @@ def test_history_shows_the_points_of_this_notebook(
     monkeypatch.setenv("JPY_SESSION_NAME", "/other.ipynb")
     watched.run("%reload_ext nbckpt")
     assert "points of other notebooks: %ckpt ls --auto" in str(watched.run("%ckpt history"))
-    watched.run(AUTO_ON)
-    watched.run("b = 1")
+    watched.run(AUTO_ON, "b = 1")
     assert all(point.notebook == "/other.ipynb" for point in watched.run("%ckpt history").points)
 
 
@@ -404,30 +358,22 @@ def test_history_names_how_many_older_points_there_are(notebook: Notebook) -> No
 
 
 def test_what_a_cell_did_before_its_undo_is_the_cells(watched: Notebook) -> None:
-    watched.run("x = 1")
-    watched.run("x = 2")
-    watched.run("%ckpt undo")
-    watched.run("result = 5\n%ckpt undo")
+    watched.run("x = 1", "x = 2", "%ckpt undo", "result = 5\n%ckpt undo")
     assert (watched.names["x"], "result" in watched.names) == (1, False)
     watched.run("%ckpt redo")
     assert watched.names["result"] == 5
-    watched.run("%ckpt undo")
-    watched.run("other = 6\ntry:\n    %ckpt undo 99\nexcept BaseException: pass")
+    watched.run("%ckpt undo", "other = 6\ntry:\n    %ckpt undo 99\nexcept BaseException: pass")
     assert "there is nothing to redo" in watched.error("%ckpt redo")
     assert watched.names["other"] == 6
 
 
 def test_points_after_a_partial_checkpoint_hold_generators(watched: Notebook) -> None:
-    watched.run("import random\nrandom.seed(3)\na = 1")
-    watched.run("%ckpt save part a random")
-    watched.run("%ckpt checkout part")
-    watched.run("b = 1")
-    first = watched.run("c = random.random(); c")
+    watched.run("import random\nrandom.seed(3)\na = 1", "%ckpt save part a random", "%ckpt checkout part")
+    first = watched.run("b = 1", "c = random.random(); c")
     watched.run("%ckpt undo")
     assert watched.run("c = random.random(); c") == first
     assert "holds a part" not in str(watched.run("%ckpt diff latest"))
-    watched.run("%ckpt undo 2")
-    watched.run("%ckpt redo")
+    watched.run("%ckpt undo 2", "%ckpt redo")
     assert watched.names["b"] == 1
 
 
@@ -439,9 +385,7 @@ def test_points_are_made_in_the_notebooks_own_store_only(
     error = notebook.error(f"{AUTO_ON} --store {tmp_path / 'other'}")
     assert "own store only" in error
     assert "auto is off" in str(notebook.run(f"%ckpt auto --store {tmp_path / 'other'}"))
-    notebook.run(f"%env NBCKPT_STORE={tmp_path / 'other'}\n%reload_ext nbckpt")
-    notebook.run(AUTO_ON)
-    notebook.run("x = 2")
+    notebook.run(f"%env NBCKPT_STORE={tmp_path / 'other'}\n%reload_ext nbckpt", AUTO_ON, "x = 2")
     notebook.run("%ckpt undo")
     assert notebook.names["x"] == 1
 

@@ -24,11 +24,8 @@ def train(config):
 
 
 def test_cells_beside_a_running_trial_are_undone(watched: Notebook) -> None:
-    watched.run(TRIAL)
-    watched.run("experiment = nbckpt.run(train, name='beside', executor='thread')")
-    watched.run("a = [1]; alias = a")
-    watched.run("alias.append(2)")
-    watched.run("%ckpt undo")
+    watched.run(TRIAL, "experiment = nbckpt.run(train, name='beside', executor='thread')")
+    watched.run("a = [1]; alias = a", "alias.append(2)", "%ckpt undo")
     assert watched.names["a"] == [1]
     watched.run("%ckpt redo")
     assert watched.names["a"] == [1, 2]
@@ -53,17 +50,13 @@ def train(config):
 
 
 def test_a_population_trains_beside_cells_that_are_undone(watched: Notebook) -> None:
-    watched.run(POPULATION)
-    watched.run("pbt = nbckpt.trials.PBT(2, max_t=6, metric='total', mode='max')")
+    watched.run(POPULATION, "pbt = nbckpt.trials.PBT(2, max_t=6, metric='total', mode='max')")
     watched.run("space = {'x': nbckpt.grid_search([1.0, 8.0])}")
     watched.run(
         "experiment = nbckpt.run(train, space, scheduler=pbt, name='beside', seed=1, max_concurrent=1)"
     )
-    watched.run("a = [1]; alias = a")
-    watched.run("alias.append(2)")
-    watched.run("%ckpt undo")
-    watched.run("Path('go').touch(); experiment.wait()")
-    watched.run("%ckpt redo")
+    watched.run("a = [1]; alias = a", "alias.append(2)", "%ckpt undo")
+    watched.run("Path('go').touch(); experiment.wait()", "%ckpt redo")
     assert watched.names["a"] == [1, 2]
     trials = watched.names["experiment"].trials
     assert [[result["training_iteration"] for result in trial.results] for trial in trials] == [
@@ -75,18 +68,11 @@ def test_a_population_trains_beside_cells_that_are_undone(watched: Notebook) -> 
 def test_a_save_is_pushed_without_points_and_undone_elsewhere(
     watched: Notebook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    watched.run("a = [1]; h = {'a': a}")
-    watched.run("a.append(2)")
-    watched.run("%ckpt save second")
+    watched.run("a = [1]; h = {'a': a}", "a.append(2)", "%ckpt save second")
     watched.run(f"%ckpt push {tmp_path / 'copy'}")
     monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "there"))
-    watched.run("del a, h")
-    watched.run("%reload_ext nbckpt")
-    watched.run(f"{AUTO_ON} --keep 3")
-    watched.run("b = 1")
-    watched.run(f"%ckpt pull {tmp_path / 'copy'}")
-    watched.run("b = 2")
-    watched.run("%ckpt checkout second")
+    watched.run("del a, h", "%reload_ext nbckpt", f"{AUTO_ON} --keep 3", "b = 1")
+    watched.run(f"%ckpt pull {tmp_path / 'copy'}", "b = 2", "%ckpt checkout second")
     assert watched.names["a"] == [1, 2]
     assert watched.names["h"]["a"] is watched.names["a"]
     assert "b" not in watched.names
@@ -98,11 +84,9 @@ def test_a_save_is_pushed_without_points_and_undone_elsewhere(
 @pytest.mark.slow
 @pytest.mark.usefixtures("gc_at_once")
 def test_gc_and_a_push_between_cells_take_nothing_away(watched: Notebook, tmp_path: Path) -> None:
-    watched.run(f"{AUTO_ON} --keep 3")
-    watched.run("import random")
+    watched.run(f"{AUTO_ON} --keep 3", "import random")
     for number in range(8):
-        watched.run(f"a = random.Random({number}).randbytes(100_000)")
-        watched.run("%ckpt gc")
+        watched.run(f"a = random.Random({number}).randbytes(100_000)", "%ckpt gc")
         watched.run(f"%ckpt push {tmp_path / 'copy'}")
     values = [watched.names["a"]]
     for _ in range(2):
@@ -117,9 +101,7 @@ def test_a_store_that_was_deleted_is_made_again(watched: Notebook, tmp_path: Pat
     watched.run("%ckpt auto")  # waits for the point in the background
     shutil.rmtree(tmp_path / ".nbckpt")
     with capture_output():  # it may be said, but the cell is not lost
-        watched.run("a.append(2)")
-        watched.run("a.append(3)")
-        watched.run("%ckpt auto")
+        watched.run("a.append(2)", "a.append(3)", "%ckpt auto")
     assert watched.names["a"] == [1, 2, 3]
     names: dict[str, object] = {}
     Tracker(LocalStore(tmp_path / ".nbckpt")).restore("latest", names)
@@ -136,8 +118,7 @@ def test_a_reload_says_that_auto_is_off(watched: Notebook) -> None:
 
 
 def test_a_reset_of_the_namespace_is_undone(watched: Notebook) -> None:
-    watched.run("a = [1]; h = {'a': a}")
-    watched.run("%reset -f")
+    watched.run("a = [1]; h = {'a': a}", "%reset -f")
     assert "a" not in watched.names
     watched.run("%ckpt undo")
     assert watched.names["a"] == [1]
@@ -149,8 +130,7 @@ def test_a_stranger_s_state_is_not_offered(
 ) -> None:
     watched.run("a = [1]")
     monkeypatch.setenv("NBCKPT_SECRET_FILE", str(tmp_path / "other" / "secret"))
-    watched.run("%ckpt auto off")
-    watched.run("%reset -f")
+    watched.run("%ckpt auto off", "%reset -f")
     with capture_output() as shown:
         watched.run("%reload_ext nbckpt")
     assert "State of" not in shown.stdout
@@ -163,14 +143,10 @@ def test_a_kept_cell_comes_back_from_a_copy_after_gc(
     notebook: Notebook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for k in (1, 2):
-        notebook.run(f"k = {k}")
-        notebook.run(CELL)
-    notebook.run("%ckpt gc")
-    notebook.run(f"%ckpt push {tmp_path / 'copy'}")
+        notebook.run(f"k = {k}", CELL)
+    notebook.run("%ckpt gc", f"%ckpt push {tmp_path / 'copy'}")
     monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "there"))
-    notebook.run("%reload_ext nbckpt")
-    notebook.run(f"%ckpt pull {tmp_path / 'copy'}")
-    notebook.run("%ckpt gc")
+    notebook.run("%reload_ext nbckpt", f"%ckpt pull {tmp_path / 'copy'}", "%ckpt gc")
     for k in (1, 2):
         notebook.run(f"k = {k}; made = None")
         with capture_output() as shown:
@@ -180,10 +156,7 @@ def test_a_kept_cell_comes_back_from_a_copy_after_gc(
 
 
 def test_a_restored_cell_is_undone_and_redone(watched: Notebook) -> None:
-    watched.run("k = 1")
-    watched.run(CELL)
-    watched.run("made = None")
-    watched.run(CELL)
+    watched.run("k = 1", CELL, "made = None", CELL)
     assert watched.names["made"] == [1, 1]
     watched.run("%ckpt undo")
     assert watched.names["made"] is None

@@ -76,10 +76,7 @@ def test_stop_at_any_line_loses_nothing(watched: Notebook, capsys: pytest.Captur
 
 
 def test_what_follows_auto_on_in_its_cell_counts(notebook: Notebook) -> None:
-    notebook.run("a = [1]")
-    notebook.run(f"{AUTO_ON}\na.append(2)")
-    notebook.run("b = 1")
-    notebook.run("%ckpt undo;")
+    notebook.run("a = [1]", f"{AUTO_ON}\na.append(2)", "b = 1", "%ckpt undo;")
     assert notebook.names["a"] == [1, 2]
     notebook.run("%ckpt undo;")
     assert notebook.names["a"] == [1]

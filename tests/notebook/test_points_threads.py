@@ -46,8 +46,7 @@ def appends(notebook: Notebook) -> None:
 
 
 def test_each_undo_goes_back_while_a_thread_changes_a_list(watched: Notebook) -> None:
-    watched.run(BUSY)
-    watched.run("thread.start()")
+    watched.run(BUSY, "thread.start()")
     for number in range(4):
         watched.run(f"x = {number}")
     log = watched.names["log"]
@@ -68,10 +67,7 @@ def test_each_undo_goes_back_while_a_thread_changes_a_list(watched: Notebook) ->
 
 
 def test_undo_after_redo_leaves_the_list_of_a_thread(watched: Notebook) -> None:
-    watched.run(BUSY)
-    watched.run("thread.start()")
-    watched.run("x = 1")
-    watched.run("x = 2")
+    watched.run(BUSY, "thread.start()", "x = 1", "x = 2")
     log = watched.names["log"]
     for way, number in (("undo", 1), ("redo", 2), ("undo", 1), ("redo", 2), ("undo", 1)):
         appends(watched)
@@ -81,24 +77,16 @@ def test_undo_after_redo_leaves_the_list_of_a_thread(watched: Notebook) -> None:
 
 
 def test_a_cell_after_undo_does_not_hide_what_was_left(watched: Notebook) -> None:
-    watched.run(BUSY)
-    watched.run("thread.start()")
-    watched.run("x = 1")
-    watched.run("x = 2")
+    watched.run(BUSY, "thread.start()", "x = 1", "x = 2")
     log = watched.names["log"]
     appends(watched)
-    watched.run("%ckpt undo")
-    watched.run("x = 3")
-    watched.run("%ckpt undo")
+    watched.run("%ckpt undo", "x = 3", "%ckpt undo")
     assert watched.names["x"] == 1
     assert watched.names["log"] is log
 
 
 def test_a_cell_that_reads_does_not_use_up_a_step_of_a_thread(watched: Notebook) -> None:
-    watched.run(BUSY)
-    watched.run("thread.start()")
-    watched.run("x = 1")
-    watched.run("x = 2")
+    watched.run(BUSY, "thread.start()", "x = 1", "x = 2")
     for _ in range(3):
         appends(watched)
         watched.run("print('looking', x)")
@@ -107,14 +95,9 @@ def test_a_cell_that_reads_does_not_use_up_a_step_of_a_thread(watched: Notebook)
 
 
 def test_a_cell_that_only_ends_sharing_is_a_step_of_its_own(watched: Notebook) -> None:
-    watched.run(BUSY)
-    watched.run("thread.start()")
-    watched.run("a = [1]; h = {'a': a}")
-    watched.run("x = 1")
+    watched.run(BUSY, "thread.start()", "a = [1]; h = {'a': a}", "x = 1")
     appends(watched)
-    watched.run("a = a[:]")
-    watched.run("x = 2")
-    watched.run("%ckpt undo")
+    watched.run("a = a[:]", "x = 2", "%ckpt undo")
     assert watched.names["h"]["a"] is not watched.names["a"]
     watched.run("%ckpt undo")
     assert watched.names["h"]["a"] is watched.names["a"]
@@ -122,10 +105,7 @@ def test_a_cell_that_only_ends_sharing_is_a_step_of_its_own(watched: Notebook) -
 
 
 def test_a_checkout_takes_back_what_a_thread_did(watched: Notebook) -> None:
-    watched.run(BUSY)
-    watched.run("first = watched = 1")
-    watched.run("%ckpt save before")
-    watched.run("thread.start()")
+    watched.run(BUSY, "first = watched = 1", "%ckpt save before", "thread.start()")
     appends(watched)
     watched.run("%ckpt checkout before")
     assert watched.names["log"] == []
@@ -134,9 +114,7 @@ def test_a_checkout_takes_back_what_a_thread_did(watched: Notebook) -> None:
 
 
 def test_history_tells_what_no_cell_changed(watched: Notebook) -> None:
-    watched.run(BUSY)
-    watched.run("thread.start()")
-    watched.run("x = 1")
+    watched.run(BUSY, "thread.start()", "x = 1")
     appends(watched)
     watched.run("y = 1")
     appends(watched)
@@ -145,10 +123,7 @@ def test_history_tells_what_no_cell_changed(watched: Notebook) -> None:
 
 
 def test_a_change_without_a_cell_after_undo_is_no_step(watched: Notebook) -> None:
-    watched.run("log = [0]; x = 0")
-    watched.run("x = 1")
-    watched.run("x = 2")
-    watched.run("%ckpt undo")
+    watched.run("log = [0]; x = 0", "x = 1", "x = 2", "%ckpt undo")
     watched.names["log"].append(1)  # as the callback of a widget
     done = watched.run("%ckpt undo")
     assert (watched.names["x"], watched.names["log"]) == (0, [0])
@@ -161,8 +136,7 @@ def test_a_change_without_a_cell_after_undo_is_no_step(watched: Notebook) -> Non
 
 
 def test_a_change_by_a_callback_alone_is_undone_first(watched: Notebook) -> None:
-    watched.run("log = [0]")
-    watched.run("x = 1")
+    watched.run("log = [0]", "x = 1")
     watched.names["log"].append(1)
     done = watched.run("%ckpt undo")
     assert (watched.names["x"], watched.names["log"]) == (1, [0])
@@ -194,15 +168,9 @@ _ = begun.wait(60)
 @pytest.mark.parametrize("kind", sorted(WAITS))
 def test_a_waiting_thread_is_woken_after_undo_and_redo(kind: str, watched: Notebook) -> None:
     make, wait, wake = WAITS[kind]
-    watched.run("import threading, queue")
-    watched.run(make)
-    watched.run("x = 1")
-    watched.run(WAIT.format(wait=wait))
+    watched.run("import threading, queue", make, "x = 1", WAIT.format(wait=wait))
     made, woken = watched.names["made"], watched.names["woken"]
-    watched.run("x = 2")
-    watched.run("x = 3")
-    watched.run("%ckpt undo 2")
-    watched.run("%ckpt redo")
+    watched.run("x = 2", "x = 3", "%ckpt undo 2", "%ckpt redo")
     assert watched.names["made"] is made
     thread = watched.names["thread"]
     if kind == "condition":
@@ -219,14 +187,10 @@ def test_a_waiting_thread_is_woken_after_undo_and_redo(kind: str, watched: Noteb
 @pytest.mark.parametrize("kind", sorted(WAITS))
 def test_undo_past_the_start_keeps_what_a_thread_waits_on(kind: str, watched: Notebook) -> None:
     make, wait, _ = WAITS[kind]
-    watched.run("import threading, queue")
-    watched.run(make)
-    watched.run("holder = [made, 0]; x = 1")
-    watched.run(WAIT.format(wait=wait))
+    watched.run("import threading, queue", make, "holder = [made, 0]; x = 1", WAIT.format(wait=wait))
     made, thread = watched.names["made"], watched.names["thread"]
     part = made[0] if isinstance(made, list) else made
-    watched.run("holder[1] = 5")
-    watched.run("%ckpt undo 2")
+    watched.run("holder[1] = 5", "%ckpt undo 2")
     held = watched.names["holder"][0]
     assert (held[0] if isinstance(held, list) else held) is part
     if hasattr(part, "notify_all"):
@@ -241,8 +205,7 @@ def test_undo_past_the_start_keeps_what_a_thread_waits_on(kind: str, watched: No
 
 
 def test_the_flag_of_an_event_goes_back_in_place(watched: Notebook) -> None:
-    watched.run("import threading; stop = threading.Event(); held = {'stop': stop}")
-    watched.run("stop.set()")
+    watched.run("import threading; stop = threading.Event(); held = {'stop': stop}", "stop.set()")
     stop = watched.names["stop"]
     watched.run("%ckpt undo")
     assert watched.names["stop"] is watched.names["held"]["stop"] is stop
@@ -253,11 +216,9 @@ def test_the_flag_of_an_event_goes_back_in_place(watched: Notebook) -> None:
 
 
 def test_a_load_that_is_no_way_makes_new_locks(watched: Notebook) -> None:
-    watched.run("import threading; stop = threading.Event(); lock = threading.Lock()")
-    watched.run("%ckpt save kept")
+    watched.run("import threading; stop = threading.Event(); lock = threading.Lock()", "%ckpt save kept")
     stop, lock = watched.names["stop"], watched.names["lock"]
-    watched.run("stop.set()")
-    watched.run("%ckpt restore kept")
+    watched.run("stop.set()", "%ckpt restore kept")
     assert stop.is_set()
     assert watched.names["stop"] is not stop
     assert watched.names["lock"] is not lock
@@ -265,9 +226,7 @@ def test_a_load_that_is_no_way_makes_new_locks(watched: Notebook) -> None:
 
 
 def test_a_lock_that_nobody_frees_is_not_used_again(watched: Notebook) -> None:
-    watched.run("import threading; lock = threading.Lock(); holder = [lock, 0]")
-    watched.run("holder[1] = 1")
-    watched.run("holder[1] = 2; _ = lock.acquire()")
-    watched.run("%ckpt undo 2")
+    watched.run("import threading; lock = threading.Lock(); holder = [lock, 0]", "holder[1] = 1")
+    watched.run("holder[1] = 2; _ = lock.acquire()", "%ckpt undo 2")
     assert not watched.names["lock"].locked()
     assert watched.names["holder"][0] is watched.names["lock"]

@@ -53,11 +53,9 @@ def tables(notebook: Notebook) -> int:
 
 
 def test_a_used_connection_is_named_with_the_cells_that_make_it(watched: Notebook) -> None:
-    watched.run("path = ':memory:'")
-    watched.run(DATABASE)
+    watched.run("path = ':memory:'", DATABASE)
     made = count_of(watched)
-    watched.run(TABLE)
-    done = watched.run("%ckpt undo")
+    done = watched.run(TABLE, "%ckpt undo")
     assert f"db could not be kept and stays as it is now: cell [{made}] makes it." in said(done)
     assert f"%ckpt checkout {done.arrived.manifest.id[:8]} --rerun runs that cell again" in said(done)
     assert done.warns
@@ -65,11 +63,7 @@ def test_a_used_connection_is_named_with_the_cells_that_make_it(watched: Noteboo
 
 
 def test_rerun_makes_a_connection_as_it_was(watched: Notebook) -> None:
-    watched.run("path = ':memory:'")
-    watched.run(DATABASE)
-    watched.run("seen = 1")
-    watched.run(TABLE)
-    done = watched.run("%ckpt undo --rerun")
+    done = watched.run("path = ':memory:'", DATABASE, "seen = 1", TABLE, "%ckpt undo --rerun")
     assert tables(watched) == 0
     assert watched.names["seen"] == 1
     assert DATABASE in said(done)
@@ -79,35 +73,26 @@ def test_rerun_makes_a_connection_as_it_was(watched: Notebook) -> None:
 
 
 def test_rerun_runs_only_what_is_needed_and_in_order(watched: Notebook) -> None:
-    watched.run("path = ':memory:'")
-    watched.run(DATABASE)
+    watched.run("path = ':memory:'", DATABASE)
     first = count_of(watched)
-    watched.run("other = 5")
-    watched.run(TABLE)
+    watched.run("other = 5", TABLE)
     second = count_of(watched)
     point = watched.run("%ckpt history").points[0].id[:8]
-    watched.run("del db; path = ''")
-    done = watched.run(f"%ckpt checkout {point} --rerun")
+    done = watched.run("del db; path = ''", f"%ckpt checkout {point} --rerun")
     assert [cell.number for cell in done.rerun.cells] == [first, second]
     assert tables(watched) == 1
 
 
 def test_a_cell_runs_again_with_the_values_of_its_time(watched: Notebook) -> None:
-    watched.run("start = 3")
-    watched.run("numbers = (part for part in range(start))")
-    watched.run("start = 100")
-    watched.run("first = next(numbers)")
-    watched.run("%ckpt undo --rerun")
+    watched.run("start = 3", "numbers = (part for part in range(start))", "start = 100")
+    watched.run("first = next(numbers)", "%ckpt undo --rerun")
     assert watched.names["start"] == 100
     assert list(watched.names["numbers"]) == [0, 1, 2]
 
 
 def test_what_else_a_cell_binds_or_changes_is_put_back(watched: Notebook) -> None:
-    watched.run("log = []; held = log")
-    watched.run("log.append(len(log)); extra = 1; g = (part for part in [1, 2])")
-    watched.run("extra = 2; log.append('later')")
-    watched.run("random.seed(0); x = random.random()")
-    watched.run("_ = next(g)")
+    watched.run("log = []; held = log", "log.append(len(log)); extra = 1; g = (part for part in [1, 2])")
+    watched.run("extra = 2; log.append('later')", "random.seed(0); x = random.random()", "_ = next(g)")
     state = random_state(watched)
     watched.run("%ckpt undo --rerun")
     assert list(watched.names["g"]) == [1, 2]
@@ -123,8 +108,7 @@ def random_state(notebook: Notebook) -> Any:
 
 def test_the_first_error_stops_and_leaves_the_point(watched: Notebook) -> None:
     Path("gone").write_text("text")
-    watched.run("limit = [1]")
-    watched.run("g = (part for part in [1])")
+    watched.run("limit = [1]", "g = (part for part in [1])")
     watched.run("limit.append(len(limit)); file = open('gone', 'r+')")
     failing = count_of(watched)
     watched.run("later = [file.read(1), next(g)]")
@@ -144,8 +128,7 @@ def test_the_first_error_stops_and_leaves_the_point(watched: Notebook) -> None:
 
 def test_checkout_keeps_what_no_point_can_hold(watched: Notebook) -> None:
     """Nothing could bring it back later: it is named, with the command that gives it up."""
-    watched.run("a = 1; h = 7")
-    watched.run("%ckpt save first;")
+    watched.run("a = 1; h = 7", "%ckpt save first;")
     watched.run("g = (part for part in [1, 2]); h = (part for part in [3]); b = 2")
     g, h = watched.names["g"], watched.names["h"]
     done = watched.run("%ckpt checkout first")
@@ -153,8 +136,7 @@ def test_checkout_keeps_what_no_point_can_hold(watched: Notebook) -> None:
     assert "g stays as it is: no point can hold it. del g gives it up." in said(done)
     way = f"%ckpt restore {done.arrived.manifest.id[:8]} h"
     assert f"h stays as it is: no point can hold it. {way} gives it up." in said(done)
-    watched.run("c = 3")
-    watched.run("%ckpt undo")
+    watched.run("c = 3", "%ckpt undo")
     assert (watched.names["g"], watched.names["h"], "c" in watched.names) == (g, h, False)
     watched.run("%ckpt redo")
     assert (watched.names["g"], watched.names["c"]) == (g, 3)
@@ -167,8 +149,7 @@ def test_checkout_keeps_what_no_point_can_hold(watched: Notebook) -> None:
 
 
 def test_rerun_keeps_what_no_point_can_hold(watched: Notebook) -> None:
-    watched.run("g = (part for part in [1, 2])")
-    watched.run("%ckpt save first;")
+    watched.run("g = (part for part in [1, 2])", "%ckpt save first;")
     watched.run("later = (part for part in [3]); _ = next(g)")
     later = watched.names["later"]
     watched.run("%ckpt checkout first --rerun;")
@@ -186,9 +167,7 @@ w = Lossy()
 def test_a_change_that_no_pickle_shows_is_a_step_and_named(watched: Notebook) -> None:
     watched.run(LOSSY)
     made = count_of(watched)
-    watched.run("x = 1")
-    watched.run("w.parts.append(2)")
-    done = watched.run("%ckpt undo")
+    done = watched.run("x = 1", "w.parts.append(2)", "%ckpt undo")
     assert watched.names["x"] == 1, "undo took only the cell that changed the object"
     assert f"w could not be kept wholly and stays as it is now: cell [{made}] makes it." in said(done)
     assert done.warns
@@ -205,24 +184,19 @@ def test_a_lossy_object_comes_and_goes_as_itself(watched: Notebook) -> None:
     assert "w" not in watched.names
     done = watched.run("%ckpt redo")
     assert (watched.names["w"], done.warns) == (w, False)
-    watched.run("y = 1")
-    done = watched.run("%ckpt undo")
+    done = watched.run("y = 1", "%ckpt undo")
     assert (watched.names["w"], "y" in watched.names, done.warns) == (w, False, False)
 
 
 def test_a_lossy_object_is_loaded_where_it_is_gone(watched: Notebook) -> None:
-    watched.run(LOSSY + "w.parts.append(2)")
-    watched.run("%ckpt save first;")
-    watched.run("del w")
-    watched.run("y = 1")
+    watched.run(LOSSY + "w.parts.append(2)", "%ckpt save first;", "del w", "y = 1")
     done = watched.run("%ckpt checkout first")
     assert watched.names["w"].parts == [1]
     assert "w could not be kept wholly: cell" in said(done)
 
 
 def test_an_untouched_object_stays_and_is_not_mentioned(watched: Notebook) -> None:
-    watched.run("g = (part for part in [1, 2])")
-    watched.run("a = 1")
+    watched.run("g = (part for part in [1, 2])", "a = 1")
     g = watched.names["g"]
     done = watched.run("%ckpt undo --rerun")
     assert watched.names["g"] is g
@@ -241,42 +215,30 @@ def test_redo_brings_back_the_very_object(watched: Notebook) -> None:
 
 
 def test_a_generator_that_a_cell_advanced_is_a_step(watched: Notebook) -> None:
-    watched.run("g = (part for part in range(9))")
-    watched.run("a = 1")
-    watched.run("_ = next(g)")
-    watched.run("%ckpt undo")
+    watched.run("g = (part for part in range(9))", "a = 1", "_ = next(g)", "%ckpt undo")
     assert watched.names["a"] == 1, "undo took only the cell that advanced the generator"
     watched.run("%ckpt undo")
     assert "a" not in watched.names
 
 
 def test_another_unsavable_object_is_a_step(watched: Notebook) -> None:
-    watched.run("g = (part for part in [1])")
-    watched.run("g = (part for part in [2])")
+    watched.run("g = (part for part in [1])", "g = (part for part in [2])")
     assert "g could not be kept" in said(watched.run("%ckpt undo"))
-    watched.run("%ckpt redo")
-    watched.run("%ckpt undo --rerun")
+    watched.run("%ckpt redo", "%ckpt undo --rerun")
     assert list(watched.names["g"]) == [1]
 
 
 def test_a_held_lock_is_made_again(watched: Notebook) -> None:
-    watched.run("lock = threading.Lock()")
-    watched.run("_ = lock.acquire()")
-    watched.run("lock.release(); a = 1")
+    watched.run("lock = threading.Lock()", "_ = lock.acquire()", "lock.release(); a = 1")
     watched.run("%ckpt undo --rerun")
     assert watched.names["lock"].locked()
     assert "a" not in watched.names
 
 
 def test_a_new_kernel_makes_it_again(watched: Notebook) -> None:
-    watched.run("path = ':memory:'")
-    watched.run(DATABASE)
-    watched.run(TABLE)
+    watched.run("path = ':memory:'", DATABASE, TABLE)
     point = watched.run("%ckpt history").points[0].id[:8]
-    watched.run("%ckpt auto off")
-    watched.run("%unload_ext nbckpt")
-    watched.run("del db, path")
-    watched.run("%load_ext nbckpt")
+    watched.run("%ckpt auto off", "%unload_ext nbckpt", "del db, path", "%load_ext nbckpt")
     done = watched.run(f"%ckpt checkout {point}")
     assert "db could not be kept: cells" in said(done)
     watched.run(f"%ckpt checkout {point} --rerun")
@@ -285,18 +247,14 @@ def test_a_new_kernel_makes_it_again(watched: Notebook) -> None:
 
 
 def test_what_was_there_before_auto_has_no_cell(notebook: Notebook) -> None:
-    notebook.run("g = (part for part in [1, 2])")
-    notebook.run(AUTO_ON)
-    notebook.run("a = 1")
-    notebook.run("_ = next(g)")
+    notebook.run("g = (part for part in [1, 2])", AUTO_ON, "a = 1", "_ = next(g)")
     done = notebook.run("%ckpt undo --rerun")
     assert "g could not be kept and stays as it is now: it is not known which cell made it" in said(done)
     assert done.rerun.cells == ()
 
 
 def test_a_cell_with_a_password_is_not_run(watched: Notebook) -> None:
-    watched.run("url = 'https://me:secret@host/db'; g = (part for part in url)")
-    watched.run("_ = next(g)")
+    watched.run("url = 'https://me:secret@host/db'; g = (part for part in url)", "_ = next(g)")
     done = watched.run("%ckpt undo --rerun")
     assert "contains a password, which is not kept" in said(done)
     assert done.rerun.cells == ()
@@ -304,27 +262,20 @@ def test_a_cell_with_a_password_is_not_run(watched: Notebook) -> None:
 
 
 def test_objects_that_one_cell_makes_are_made_together(watched: Notebook) -> None:
-    watched.run("g = (part for part in range(9)); pair = [g]")
-    watched.run("_ = next(g)")
-    watched.run("%ckpt undo --rerun")
+    watched.run("g = (part for part in range(9)); pair = [g]", "_ = next(g)", "%ckpt undo --rerun")
     assert watched.names["pair"][0] is watched.names["g"]
     assert next(watched.names["g"]) == 0
 
 
 def test_an_alias_is_made_after_its_object(watched: Notebook) -> None:
-    watched.run("g = (part for part in range(9))")
-    watched.run("h = g")
-    watched.run("_ = next(h)")
-    watched.run("%ckpt undo --rerun")
+    watched.run("g = (part for part in range(9))", "h = g", "_ = next(h)", "%ckpt undo --rerun")
     assert watched.names["h"] is watched.names["g"]
     assert next(watched.names["g"]) == 0
 
 
 def test_cells_beyond_the_budget_run_again_together(watched: Notebook) -> None:
     run_without_points(watched, "start = 7", "g = (start + part for part in range(3))")
-    watched.run("a = 1")
-    watched.run("_ = next(g)")
-    watched.run("%ckpt undo --rerun")
+    watched.run("a = 1", "_ = next(g)", "%ckpt undo --rerun")
     assert list(watched.names["g"]) == [7, 8, 9]
 
 
@@ -373,14 +324,11 @@ def test_rerun_without_auto_is_refused(notebook: Notebook) -> None:
 
 def test_checkout_keeps_the_object_that_is_bound(watched: Notebook) -> None:
     """Former objects of the variable are kept for redo, and do not come in its place."""
-    watched.run("a = 1")
-    watched.run("%ckpt save first;")
-    watched.run("g = (part for part in [1])")
+    watched.run("a = 1", "%ckpt save first;", "g = (part for part in [1])")
     g = watched.names["g"]
     watched.run("g = (part for part in [2])")
     watched.run("%ckpt undo")  # g is a step, and its second object stays
-    watched.run("%ckpt undo")
-    watched.run("%ckpt redo 2")
+    watched.run("%ckpt undo", "%ckpt redo 2")
     now = watched.names["g"]
     watched.run("%ckpt checkout first;")
     assert watched.names["g"] is now

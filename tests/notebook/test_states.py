@@ -47,8 +47,7 @@ def test_a_save_of_states_needs_a_state(notebook: Notebook) -> None:
 
 
 def test_restore_loads_live_states_and_undo_reverts_them(made: Notebook) -> None:
-    made.run("%ckpt save one rates --states")
-    made.run("holder.counter.count = 9; rates.append(0.2)")
+    made.run("%ckpt save one rates --states", "holder.counter.count = 9; rates.append(0.2)")
     restored = str(made.run("%ckpt restore one"))
     assert restored.startswith("Restored 1 variable and 2 states from one")
     assert (made.names["holder"].counter.count, made.names["rates"]) == (3, [0.1])
@@ -59,15 +58,13 @@ def test_restore_loads_live_states_and_undo_reverts_them(made: Notebook) -> None
 
 
 def test_a_state_is_restored_by_its_name_alone(made: Notebook) -> None:
-    made.run("%ckpt save one --states -x holder")
-    made.run("holder.counter.count = 9; rates.append(0.2)")
+    made.run("%ckpt save one --states -x holder", "holder.counter.count = 9; rates.append(0.2)")
     made.run("%ckpt restore one state:steps")
     assert (made.names["holder"].counter.count, made.names["rates"]) == (3, [0.1, 0.2])
 
 
 def test_a_dry_run_and_a_prefix_load_no_states(made: Notebook) -> None:
-    made.run("%ckpt save one rates --states")
-    made.run("holder.counter.count = 9")
+    made.run("%ckpt save one rates --states", "holder.counter.count = 9")
     text = str(made.run("%ckpt restore one --dry-run"))
     assert "replaced" in text
     assert "state:steps" in text
@@ -76,8 +73,7 @@ def test_a_dry_run_and_a_prefix_load_no_states(made: Notebook) -> None:
 
 
 def test_a_state_that_is_not_live_is_named_with_advice(made: Notebook) -> None:
-    made.run("%ckpt save one rates --states")
-    made.run("holder.counter.close()")
+    made.run("%ckpt save one rates --states", "holder.counter.close()")
     restored = str(made.run("%ckpt restore one"))
     assert "1 variable and 1 state" in restored
     assert "no live state has this name. Make the state first" in restored
@@ -93,20 +89,17 @@ def test_diff_compares_saved_states_with_live_states(made: Notebook) -> None:
 
 
 def test_leaving_the_states_out_of_a_later_save_deletes_none(made: Notebook) -> None:
-    made.run("%ckpt save one -x holder --states")
-    made.run("%ckpt save two")
+    made.run("%ckpt save one -x holder --states", "%ckpt save two")
     manifest = made.run("%ckpt show two").row.manifest
     assert manifest.deleted == ()
 
 
 def test_a_state_and_its_variable_are_restored_as_one_object(made: Notebook) -> None:
-    made.run("%ckpt save one rates schedule --states")
-    made.run("rates.append(0.2)\n%ckpt restore one")
+    made.run("%ckpt save one rates schedule --states", "rates.append(0.2)\n%ckpt restore one")
     names = made.names
     assert names["schedule"].value is names["rates"]
     names["rates"].append(0.3)
-    made.run("%ckpt save two rates --states")
-    made.run("rates.clear()\n%ckpt restore two state:schedule")
+    made.run("%ckpt save two rates --states", "rates.clear()\n%ckpt restore two state:schedule")
     assert names["rates"] == [0.1, 0.3]
     made.run("%ckpt undo\n%ckpt undo")
 
@@ -151,8 +144,7 @@ def train(config):
 
 
 def test_states_of_a_trial_can_be_loaded_in_the_notebook(made: Notebook) -> None:
-    made.run(TRAIN)
-    made.run("%ckpt run train --name e --every 2 --wait")
+    made.run(TRAIN, "%ckpt run train --name e --every 2 --wait")
     restored = str(made.run("%ckpt restore t0@2"))
     assert restored.startswith("Restored 0 variables and 1 state from e/t0@2")
     assert made.names["holder"].counter.count == 2

@@ -23,8 +23,7 @@ def test_push_and_pull_report_the_transferred_files(notebook: Notebook, tmp_path
     assert str(notebook.run(f"%ckpt push {there}")) == f"Nothing new for {there}: 3 files there already"
     pulled = str(notebook.run(f"%ckpt --store {tmp_path / 'other'} pull {there}"))
     assert pulled.startswith("Pulled 3 files")
-    notebook.run("x = 2")
-    notebook.run(f"%ckpt --store {tmp_path / 'other'} restore one")
+    notebook.run("x = 2", f"%ckpt --store {tmp_path / 'other'} restore one")
     assert notebook.names["x"] == 1
 
 
@@ -166,8 +165,7 @@ def test_the_next_command_reports_a_background_failure_once(
     notebook: Notebook, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     there = tmp_path / "there"
-    notebook.run("x = 1")
-    notebook.run(f"%ckpt sync {there} --period 1000")
+    notebook.run("x = 1", f"%ckpt sync {there} --period 1000")
     until(lambda: "Last push" in str(notebook.run("%ckpt sync")))
     there.mkdir()
     (there / "store.json").write_text('{"format": 99}')
@@ -204,7 +202,6 @@ def test_unloading_the_extension_makes_a_last_push(notebook: Notebook, tmp_path:
     there = tmp_path / "there"
     notebook.run(f"%ckpt sync {there} --period 1000")
     until(lambda: "Last push" in str(notebook.run("%ckpt sync")))
-    notebook.run("x = 1\n%ckpt save one")
-    notebook.run("%unload_ext nbckpt")
+    notebook.run("x = 1\n%ckpt save one", "%unload_ext nbckpt")
     assert any((there / "checkpoints").glob("*.json"))
     notebook.run("%load_ext nbckpt\n%ckpt sync off")

@@ -30,24 +30,19 @@ def trials() -> Any:
 
 
 def test_later_cells_report_and_the_next_track_ends_the_trial(cells: Notebook) -> None:
-    cells.run("run = nbckpt.track('e', lr=0.1)")
-    cells.run("for i in range(3): nbckpt.report(loss=i)")
+    cells.run("run = nbckpt.track('e', lr=0.1)", "for i in range(3): nbckpt.report(loss=i)")
     cells.run("run = nbckpt.track('e', lr=0.2)")
     first, second = trials()
     assert (first.status, first.iteration, second.status) == (Status.TERMINATED, 3, Status.RUNNING)
 
 
 def test_a_cell_that_runs_again_ends_what_it_opened(cells: Notebook) -> None:
-    cells.run("name = 'e'")
-    cells.run("run = nbckpt.track(name)")
-    cells.run("name = 'other'")
-    cells.run("run = nbckpt.track(name)")
+    cells.run("name = 'e'", "run = nbckpt.track(name)", "name = 'other'", "run = nbckpt.track(name)")
     assert [trial.trial_name for trial in open_trials()] == ["other/t0"]
 
 
 def test_two_trials_of_one_cell_stay_open(cells: Notebook) -> None:
-    cells.run("a = nbckpt.track('a'); b = nbckpt.track('b')")
-    cells.run("a.report(loss=1); b.report(loss=2)")
+    cells.run("a = nbckpt.track('a'); b = nbckpt.track('b')", "a.report(loss=1); b.report(loss=2)")
     assert len(open_trials()) == 2
 
 
@@ -97,8 +92,7 @@ def test_a_kernel_that_ends_after_a_stop_pauses_the_trial(stop: str, cells: Note
 
 
 def test_a_cell_magic_runs_the_cell_as_the_trial(cells: Notebook) -> None:
-    cells.run("lr = 0.5")
-    cells.run("%%ckpt track e lr=lr\nfor i in range(3): nbckpt.report(loss=lr * i)\nlast = i")
+    cells.run("lr = 0.5", "%%ckpt track e lr=lr\nfor i in range(3): nbckpt.report(loss=lr * i)\nlast = i")
     cells.error("%%ckpt track e lr=2\nnbckpt.report(loss=1)\n1 / 0")
     done, failed = trials()
     assert (done.status, done.config, done.iteration) == (Status.TERMINATED, {"lr": 0.5}, 3)
@@ -106,23 +100,18 @@ def test_a_cell_magic_runs_the_cell_as_the_trial(cells: Notebook) -> None:
 
 
 def test_a_line_magic_opens_a_trial_for_the_next_cells(cells: Notebook) -> None:
-    cells.run("run = %ckpt track e lr=0.5")
-    cells.run("run.report(loss=1)")
-    cells.run("run.finish()")
+    cells.run("run = %ckpt track e lr=0.5", "run.report(loss=1)", "run.finish()")
     cells.run("run = %ckpt track e --resume")
     assert [trial.status for trial in trials()] == [Status.TERMINATED, Status.RUNNING]
 
 
 def test_what_later_cells_print_is_in_the_log(cells: Notebook) -> None:
-    cells.run("run = nbckpt.track('e')")
-    cells.run("print('epoch 1')")
+    cells.run("run = nbckpt.track('e')", "print('epoch 1')")
     assert trials()[0].log() == ["epoch 1"]
 
 
 def test_one_quiet_line_follows_the_trial(cells: Notebook, published: list[dict[str, Any]]) -> None:
-    cells.run("run = nbckpt.track('e', lr=0.1)")
-    cells.run("for i in range(100): run.report(loss=i)")
-    cells.run("1")
+    cells.run("run = nbckpt.track('e', lr=0.1)", "for i in range(100): run.report(loss=i)", "1")
     cells.run("run.finish()\nrun")
     lines = [output for output in published if "e/t0" in output["data"].get("text/plain", "")]
     first, *updates = lines

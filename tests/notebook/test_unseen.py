@@ -77,10 +77,7 @@ def test_a_save_names_what_changed_unseen(way: str, watched: Notebook) -> None:
 
 
 def test_undo_of_an_unseen_change_says_so_and_redo_has_it(watched: Notebook) -> None:
-    watched.run("y = [0]; ways.keep(y)")
-    watched.run("z = 1")
-    watched.run("ways.append()")
-    done = watched.run("%ckpt undo")
+    done = watched.run("y = [0]; ways.keep(y)", "z = 1", "ways.append()", "%ckpt undo")
     assert "y had changed since the last point" in notes(done)
     assert watched.names["z"] == 1
     watched.run("%ckpt redo")
@@ -88,8 +85,7 @@ def test_undo_of_an_unseen_change_says_so_and_redo_has_it(watched: Notebook) -> 
 
 
 def test_a_change_of_the_same_cell_is_not_reported(watched: Notebook) -> None:
-    watched.run("y = [0]; h = {'y': y}")
-    saved = watched.run("h['y'].append(1)\n%ckpt save kept")
+    saved = watched.run("y = [0]; h = {'y': y}", "h['y'].append(1)\n%ckpt save kept")
     assert notes(saved) == ""
 
 
@@ -113,9 +109,7 @@ def test_a_save_of_a_few_variables_reports_only_those(watched: Notebook) -> None
 
 
 def test_a_save_keeps_the_cells_of_what_it_cannot_hold(watched: Notebook) -> None:
-    watched.run("g = (part for part in [1, 2]); n = 0")
-    watched.run("%ckpt save kept")
-    watched.run("n = next(g)")
+    watched.run("g = (part for part in [1, 2]); n = 0", "%ckpt save kept", "n = next(g)")
     done = watched.run("%ckpt checkout kept --rerun")
     assert [cell.source for cell in done.rerun.cells] == ["g = (part for part in [1, 2]); n = 0"]
     assert list(watched.names["g"]) == [1, 2]

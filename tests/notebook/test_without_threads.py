@@ -69,8 +69,7 @@ def test_damage_is_found_and_named(no_threads: Notebook, tmp_path: Path) -> None
 
 
 def test_trials_run_one_after_the_other_and_say_so_once(no_threads: Notebook) -> None:
-    no_threads.run(TRAIN)
-    runs = no_threads.run("runs = nbckpt.run(train, {'lr': nbckpt.grid_search([1.0, 2.0])})\nruns")
+    runs = no_threads.run(TRAIN, "runs = nbckpt.run(train, {'lr': nbckpt.grid_search([1.0, 2.0])})\nruns")
     assert [trial.status for trial in runs.trials] == ["TERMINATED"] * 2
     assert not runs.running
     note = "threads cannot start here: trials run one after the other in the cell"
@@ -105,19 +104,14 @@ def test_a_syncer_works_synchronously(no_threads: Notebook, tmp_path: Path) -> N
 
 
 def test_the_panel_opens_without_threads(no_threads: Notebook) -> None:
-    no_threads.run("x = 1\n%ckpt save one")
-    no_threads.run("%ckpt panel")
+    no_threads.run("x = 1\n%ckpt save one", "%ckpt panel")
 
 
 def test_cells_are_undone_and_restored_without_threads(no_threads: Notebook) -> None:
-    no_threads.run(AUTO_ON)
-    no_threads.run("import numpy as np\nbig, small = np.zeros(300_000), [1]")
-    no_threads.run("big[0] = 7; small.append(2)")
-    no_threads.run("%ckpt undo")
+    no_threads.run(AUTO_ON, "import numpy as np\nbig, small = np.zeros(300_000), [1]")
+    no_threads.run("big[0] = 7; small.append(2)", "%ckpt undo")
     assert (float(no_threads.names["big"][0]), no_threads.names["small"]) == (0.0, [1])
-    no_threads.run("%ckpt redo")
-    no_threads.run("%%ckpt cell total\ntotal = big.sum()")
-    no_threads.run("del total")
+    no_threads.run("%ckpt redo", "%%ckpt cell total\ntotal = big.sum()", "del total")
     no_threads.run("%%ckpt cell total\ntotal = big.sum()")
     assert float(no_threads.names["total"]) == 7.0
 
