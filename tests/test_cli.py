@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import itertools
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,8 @@ from tqdm import tqdm
 import nbckpt
 from nbckpt import Tracker
 from nbckpt.cli import main
+
+Shell = Callable[..., str]
 
 
 @pytest.fixture
@@ -27,9 +31,26 @@ def store(tmp_path: Path) -> str:
     return str(tmp_path / "store")
 
 
-def test_ls_lists_the_checkpoints(store: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["ls", "--store", store]) == 0
-    lines = capsys.readouterr().out.splitlines()
+@pytest.fixture
+def shell(store: str, capsys: pytest.CaptureFixture[str]) -> Shell:
+    """Return what runs a command on the store, and returns its output; or its error, if it fails."""
+
+    def run(line: str, status: int = 0) -> str:
+        assert main([*line.split(), "--store", store]) == status
+        out, err = capsys.readouterr()
+        return err if status else out
+
+    return run
+
+
+def refs(store: str) -> list[str]:
+    """Return the names of all versions in a store, the oldest first."""
+    with Tracker(store) as tracker:
+        return [str(ref) for ref in reversed(tracker.history.refs())]
+
+
+def test_ls_lists_the_checkpoints(store: str, shell: Shell) -> None:
+    lines = shell("ls").splitlines()
     assert lines[0] == f"2 checkpoints in {store}"
     assert [line.split()[0] for line in lines[-2:]] == ["one@2", "one@1"]
 
@@ -43,119 +64,95 @@ def test_a_closed_output_pipe_is_not_an_error(store: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_an_empty_command_line_shows_the_status(store: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--store", store]) == 0
-    out = capsys.readouterr().out
+def test_an_empty_command_line_shows_the_status(shell: Shell) -> None:
+    out = shell("")
     assert "2 checkpoints" in out
     assert "%ckpt" not in out
 
 
-def test_a_command_that_needs_variables_is_refused(store: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["save", "--store", store]) == 1
-    assert "needs live variables" in capsys.readouterr().err
+def test_a_command_that_needs_variables_is_refused(shell: Shell) -> None:
+    assert "needs live variables" in shell("save", 1)
 
 
-def test_an_error_is_one_line_with_the_next_step(store: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["show", "onee", "--store", store]) == 1
-    err = capsys.readouterr().err
-    assert err == "nbckpt: no checkpoint matches 'onee'. Did you mean 'one'? See `nbckpt ls`\n"
+def test_an_error_is_one_line_with_the_next_step(shell: Shell) -> None:
+    text = "nbckpt: no checkpoint matches 'onee'. Did you mean 'one'? See `nbckpt ls`\n"
+    assert shell("show onee", 1) == text
 
 
-@pytest.mark.parametrize(
-    ("word", "command"), [("load", "restore"), ("delete", "rm"), ("remove", "rm"), ("list", "ls")]
-)
-def test_a_word_of_another_tool_names_our_command(
-    capsys: pytest.CaptureFixture[str], word: str, command: str
-) -> None:
-    for words in ([word], ["help", word]):
-        assert main(words) == 1
-        assert f"'{word}' is not a command. Did you mean '{command}'?" in capsys.readouterr().err
+def test_a_word_of_another_tool_names_our_command(shell: Shell) -> None:
+    for word, command in (("load", "restore"), ("delete", "rm"), ("remove", "rm"), ("list", "ls")):
+        for line in (word, f"help {word}"):
+            assert f"'{word}' is not a command. Did you mean '{command}'?" in shell(line, 1)
 
 
-def test_an_unknown_word_is_a_one_line_error(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["sav"]) == 1
-    assert (
-        capsys.readouterr().err
-        == "nbckpt: 'sav' is not a command. Did you mean 'save'? List the commands with `nbckpt help`.\n"
-    )
+def test_an_unknown_word_is_a_one_line_error(shell: Shell) -> None:
+    text = "'sav' is not a command. Did you mean 'save'? List the commands with `nbckpt help`."
+    assert shell("sav", 1) == f"nbckpt: {text}\n"
 
 
-def test_help_is_shown_with_exit_status_zero(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["restore", "--help"]) == 0
-    assert "--dry-run" in capsys.readouterr().out
+def test_help_is_shown_with_exit_status_zero(shell: Shell) -> None:
+    assert "--dry-run" in shell("restore --help")
 
 
-def test_diff_of_two_checkpoints_works_in_a_shell(store: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["diff", "one@1", "one@2", "--store", store]) == 0
-    assert "1 -> 2 (+100.0%)" in capsys.readouterr().out
+def test_diff_of_two_checkpoints_works_in_a_shell(shell: Shell) -> None:
+    assert "1 -> 2 (+100.0%)" in shell("diff one@1 one@2")
 
 
-def test_an_import_counts_variables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    there, here = (str(tmp_path / name) for name in ("there", "here"))
-    with Tracker(there) as tracker:
-        tracker.save({"x": 1}, "one")
-    assert main(["export", "one", there + ".ckpt", "--store", there]) == 0
-    assert main(["import", there + ".ckpt", "--store", here]) == 0
-    assert "1 variable." in capsys.readouterr().out
+def test_an_import_counts_variables(tmp_path: Path, shell: Shell) -> None:
+    with Tracker(tmp_path / "there") as tracker:
+        tracker.save({"y": 1}, "other")
+        tracker.export("other", tmp_path / "other.ckpt")
+    assert "1 variable." in shell(f"import {tmp_path / 'other.ckpt'}")
 
 
-def test_a_removal_that_frees_nothing_offers_no_gc(store: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["rm", "one", "--store", store]) == 0
-    assert capsys.readouterr().out.endswith("\nUndo: nbckpt undo\n")
+def test_a_removal_that_frees_nothing_offers_no_gc(shell: Shell) -> None:
+    assert shell("rm one").endswith("\nUndo: nbckpt undo\n")
 
 
 def test_an_experiment_is_meant_before_an_id_that_begins_so(
-    store: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    store: str, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NBCKPT_STORE", store)
     with Tracker(store) as tracker:
         made = tracker.save({"x": 3}, "other").manifest.id[:6]
     nbckpt.run(lambda config: nbckpt.report(loss=1), name=made, executor="inline").wait()
-    assert main(["show", made]) == 0
-    assert capsys.readouterr().out.startswith(f"{made}: 1 trial")
-    assert main(["rm", made]) == 0
-    assert capsys.readouterr().out.startswith(f"Removed the experiment {made}.")
-    with Tracker(store) as tracker:
-        assert len(tracker.entries()) == 3
-    assert main(["rm", made]) == 0  # only the checkpoint is left
-    assert capsys.readouterr().out.startswith("Removed other@1.")
+    assert shell(f"show {made}").startswith(f"{made}: 1 trial")
+    assert shell(f"rm {made}").startswith(f"Removed the experiment {made}.")
+    assert len(refs(store)) == 3
+    assert shell(f"rm {made}").startswith("Removed other@1.")  # only the checkpoint is left
 
 
-def test_older_versions_are_removed_together(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_older_versions_are_removed_together(store: str, shell: Shell) -> None:
     """A version that has a second name stays."""
     with Tracker(store) as tracker:
         tracker.save({"x": 3}, "one")
         tracker.save({"x": 4}, "other")
-    assert main(["tag", "one@1", "raw", "--store", store]) == 0
-    capsys.readouterr()
-    assert main(["rm", "one", "--older", "--dry-run", "--store", store]) == 0
-    assert capsys.readouterr().out.startswith("Would remove one@2. ")
-    assert main(["rm", "one", "--older", "--store", store]) == 0
-    with Tracker(store) as tracker:
-        assert {str(ref) for ref in tracker.history.refs()} == {"one@1", "raw@1", "one@3", "other@1"}
-    for name, why in (("one", "every older version has a second name"), ("other", "no older version")):
-        assert main(["rm", name, "--older", "--store", store]) == 1
-        assert why in capsys.readouterr().err
+    shell("tag one@1 raw")
+    assert shell("rm one --older --dry-run").startswith("Would remove one@2. ")
+    shell("rm one --older")
+    assert {*refs(store)} == {"one@1", "raw@1", "one@3", "other@1"}
+    assert "every older version has a second name" in shell("rm one --older", 1)
+    assert "no older version" in shell("rm other --older", 1)
 
 
-def test_a_version_without_checkpoint_is_no_newest_version(store: str) -> None:
+def test_a_version_without_checkpoint_is_no_newest_version(store: str, shell: Shell) -> None:
     """A save or a pull that died leaves the key of a name without its checkpoint."""
     with Tracker(store) as tracker:
         tracker.store.put(f"refs/one/00000003-{'f' * 64}", b"")
-    assert main(["rm", "one", "--older", "--store", store]) == 0
+    shell("rm one --older")
     with Tracker(store) as tracker:
         assert {str(ref) for ref, _ in tracker.history.named(tracker.history.refs())} == {"one@2"}
-    assert main(["rm", "one", "--older", "--store", store]) == 1
+    shell("rm one --older", 1)
 
 
-def test_showing_a_damaged_checkpoint_has_exit_status_one(store: str) -> None:
+def test_showing_a_damaged_checkpoint_has_exit_status_one(store: str, shell: Shell) -> None:
     (first, _) = sorted(Path(store, "checkpoints").iterdir())
     first.write_bytes(b"{}")
-    assert main(["show", "one@1", "--store", store]) == 1
+    shell("show one@1", 1)
 
 
 def test_unreadable_experiments_are_a_one_line_error(
-    store: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    store: str, shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused = Path(store) / "experiments"
     refused.mkdir()
@@ -167,8 +164,7 @@ def test_unreadable_experiments_are_a_one_line_error(
         return iterdir(folder)
 
     monkeypatch.setattr(Path, "iterdir", refuse)
-    assert main(["trials", "--store", store]) == 1
-    assert capsys.readouterr().err == f"nbckpt: cannot read {str(refused)!r}: Permission denied\n"
+    assert shell("trials", 1) == f"nbckpt: cannot read {str(refused)!r}: Permission denied\n"
 
 
 def test_an_empty_store_gives_a_hint_where_to_save(
@@ -178,66 +174,50 @@ def test_an_empty_store_gives_a_hint_where_to_save(
     assert "Make one in a notebook with `%ckpt save`\n" in capsys.readouterr().err
 
 
-def test_a_removal_is_undone_by_another_process(store: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["rm", "one@1", "--store", store]) == 0
-    assert main(["rm", "one@2", "--store", store]) == 0
-    out = capsys.readouterr().out
-    assert "Undo: nbckpt undo" in out
+def test_a_removal_is_undone_by_another_process(store: str, shell: Shell) -> None:
+    for ref in ("one@1", "one@2"):
+        assert "Undo: nbckpt undo" in shell(f"rm {ref}")
     for versions in (["one@2"], ["one@2", "one@1"]):
-        assert main(["undo", "--store", store]) == 0
-        assert capsys.readouterr().out.startswith("Restored ")
-        with Tracker(store) as tracker:
-            assert [str(ref) for ref in reversed(tracker.history.refs())] == versions
-    assert main(["undo", "--store", store]) == 1
-    assert "there is nothing to undo" in capsys.readouterr().err
+        assert shell("undo").startswith("Restored ")
+        assert refs(store) == versions
+    assert "there is nothing to undo" in shell("undo", 1)
 
 
-def test_one_undo_reverts_a_removal_of_two(store: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["rm", "one@1", "one@2", "--store", store]) == 0
-    assert main(["undo", "--store", store]) == 0
+def test_one_undo_reverts_a_removal_of_two(store: str, shell: Shell) -> None:
+    shell("rm one@1 one@2")
+    shell("undo")
     with Tracker(store) as tracker:
         assert len(tracker.entries()) == 2
         assert not tracker.verify().damages
 
 
-def test_undo_reports_a_damaged_record_of_a_removal(store: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["rm", "one@1", "one@2", "--store", store]) == 0
+def test_undo_reports_a_damaged_record_of_a_removal(store: str, shell: Shell) -> None:
+    shell("rm one@1 one@2")
     (note,) = (Path(store) / "removals").iterdir()
-    text = note.read_bytes()
-    note.write_bytes(text[:-1] + b"x")
-    assert main(["undo", "--store", store]) == 0
-    assert "its note is damaged and may name only a part" in capsys.readouterr().out
-    assert main(["undo", "--store", store]) == 1  # an older removal is not undone in its place
-    assert "is damaged" in capsys.readouterr().err
+    note.write_bytes(note.read_bytes()[:-1] + b"x")
+    assert "its note is damaged and may name only a part" in shell("undo")
+    assert "is damaged" in shell("undo", 1)  # an older removal is not undone in its place
 
 
-def test_a_collected_removal_cannot_be_undone(store: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["rm", "one@1", "--store", store]) == 0
-    assert main(["gc", "--store", store]) == 0
-    assert main(["undo", "--store", store]) == 1
+def test_a_collected_removal_cannot_be_undone(store: str, shell: Shell) -> None:
+    shell("rm one@1")
+    shell("gc")
+    shell("undo", 1)
     with Tracker(store) as tracker:
         assert list(tracker.store.keys("removals/")) == []
 
 
-def test_the_recorded_cell_is_shown_as_it_was_typed(store: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_recorded_cell_is_shown_as_it_was_typed(store: str, shell: Shell) -> None:
     source = "%ckpt save two -m 'see %ckpt ls'"
     with Tracker(store) as tracker:
         tracker.save({"x": 1}, "two", origin={"cell": {"count": 1, "source": source}})
-    assert main(["show", "two", "--store", store]) == 0
-    assert f"    {source}\n" in capsys.readouterr().out
+    assert f"    {source}\n" in shell("show two")
 
 
-def test_damage_has_exit_status_two(store: str) -> None:
+def test_damage_has_exit_status_two(store: str, shell: Shell) -> None:
     manifest = next(Path(store, "checkpoints").iterdir())
     manifest.write_bytes(manifest.read_bytes().replace(b'"first"', b'"other"').replace(b'"x"', b'"y"'))
-    assert main(["verify", "--store", store]) == 2
-
-
-def test_python_dash_m_works(store: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "nbckpt", "ls", "--store", store], capture_output=True, check=True
-    )
-    assert b"one@2" in done.stdout
+    shell("verify", 2)
 
 
 TRAIN = """
@@ -311,12 +291,12 @@ def test_a_shell_shows_pages_curves_and_logs(job: Path, capsys: pytest.CaptureFi
     assert "there is nothing to checkpoint in e: 3 trials, 3 done" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", [["help"], ["--help"], ["-h"], ["--store", "x", "--help"]])
-def test_help_lists_the_commands(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(words) == 0
-    out = capsys.readouterr().out
-    assert out.startswith("nbckpt COMMAND")
-    assert "\nverify " in out
+def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["help"], ["--help"], ["-h"], ["--store", "x", "--help"]):
+        assert main(words) == 0, words
+        out = capsys.readouterr().out
+        assert out.startswith("nbckpt COMMAND")
+        assert "\nverify " in out
 
 
 def test_run_takes_a_module_of_the_working_folder(job: Path) -> None:
@@ -330,22 +310,17 @@ def test_a_failed_trial_has_exit_status_one(job: Path, capsys: pytest.CaptureFix
     assert main(["resume", "--errored"]) == 1
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["train"], "In a shell write module:function or file.py:function"),
-        (["cli_job.py:train", "opt=adam"], "For a text write it in quotes: \"'adam'\""),
-        (["no_such:train"], "cannot import no_such: ModuleNotFoundError"),
-        (["no_such.py:train"], "nbckpt: there is no file 'no_such.py'"),
-    ],
-)
-def test_an_unreadable_run_is_a_one_line_error(
-    job: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str
-) -> None:
-    assert main(["run", *words]) == 1
-    err = capsys.readouterr().err
-    assert said in err
-    assert err.count("\n") == 1
+def test_an_unreadable_run_is_a_one_line_error(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words, said in (
+        ("train", "In a shell write module:function or file.py:function"),
+        ("cli_job.py:train opt=adam", "For a text write it in quotes: \"'adam'\""),
+        ("no_such:train", "cannot import no_such: ModuleNotFoundError"),
+        ("no_such.py:train", "nbckpt: there is no file 'no_such.py'"),
+    ):
+        assert main(["run", *words.split()]) == 1
+        err = capsys.readouterr().err
+        assert said in err
+        assert err.count("\n") == 1
 
 
 @pytest.mark.slow
@@ -448,27 +423,24 @@ def train(config):
 
 
 ODD = {"zero": "a\0b", "half": "\ud800", "long": "x" * 5000, "deep": "(" * 5000}
+TAKING_ODD = """
+ls --store ODD
+export one ODD --store STORE
+import ODD --store STORE
+reproduce one -o ODD --store STORE
+reproduce ODD --store STORE
+push ODD --store STORE
+sync ODD --store STORE
+track base lr=ODD --store STORE
+""".strip().splitlines()
 
 
-@pytest.mark.parametrize("odd", ODD.values(), ids=ODD.keys())
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["ls", "--store", "ODD"],
-        ["export", "one", "ODD"],
-        ["import", "ODD"],
-        ["reproduce", "one", "-o", "ODD"],
-        ["reproduce", "ODD"],
-        ["push", "ODD"],
-        ["sync", "ODD"],
-        ["track", "base", "lr=ODD"],
-    ],
-    ids=" ".join,
-)
 def test_a_word_that_no_path_can_be_is_a_one_line_error(
-    words: list[str], odd: str, store: str, capsys: pytest.CaptureFixture[str]
+    store: str, capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests
 ) -> None:
-    own = [] if "--store" in words else ["--store", store]
-    assert main([word.replace("ODD", odd) for word in [*words, *own]]) == 1
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("nbckpt: ")
+    for line, (kind, odd) in itertools.product(TAKING_ODD, ODD.items()):
+        with subtests.test(line.replace("ODD", kind)):
+            words = [word.replace("STORE", store).replace("ODD", odd) for word in line.split()]
+            assert main(words) == 1
+            (err,) = capsys.readouterr().err.splitlines()
+            assert err.startswith("nbckpt: ")
