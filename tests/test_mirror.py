@@ -299,7 +299,7 @@ def test_a_pull_skips_names_that_are_invalid_for_folders(here: Path, monkeypatch
     target = MemoryStore()
     mirror(here, target).push()
     target.put("experiments/c:evil/experiment.json", b"{}")
-    monkeypatch.setattr(scan, "_WINDOWS", True)
+    monkeypatch.setattr(scan, "WINDOWS", True)
     pulled = mirror(here.parent / "there", target).pull()
     assert pulled.experiments["c:evil"].left_out == {"c:evil": "no folder here can have this name"}
     assert not (here.parent / "there" / "experiments").exists()
@@ -924,7 +924,7 @@ def test_a_push_during_rm_or_undo_sends_no_record_alone(
     target, experiments = MemoryStore(), here / "experiments"
     paths = ["e/t0/checkpoint_000001", "e/t0/checkpoint_000001.json"]
     removal = trash.take_away(experiments, paths) if action == "undo" else None
-    move, sent = trash._move, list[tuple[bool, bool]]()
+    move, sent = trash.move, list[tuple[bool, bool]]()
     there = "experiments/e/t0/checkpoint_000001"
 
     def moves(folder: Path, source: Path, to: Path) -> None:
@@ -933,7 +933,7 @@ def test_a_push_during_rm_or_undo_sends_no_record_alone(
         sent.append((target.exists(f"{there}.json"), any(target.keys(f"{there}/"))))
 
     with monkeypatch.context() as patched:
-        patched.setattr(trash, "_move", moves)
+        patched.setattr(trash, "move", moves)
         trash.take_away(experiments, paths) if removal is None else removal.bring_back()
     assert sent == [(False, False), (action == "undo", action == "undo")]
 

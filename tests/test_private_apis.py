@@ -115,7 +115,7 @@ def test_a_large_object_is_put_without_the_call_of_s3fs(
     monkeypatch: pytest.MonkeyPatch, s3_bucket: str
 ) -> None:
     data = random.Random(0).randbytes(6 << 20)
-    monkeypatch.setattr("nbckpt.store.remote._LARGE", 1 << 20)
+    monkeypatch.setattr("nbckpt.store.remote.LARGE", 1 << 20)
     monkeypatch.setattr("nbckpt.store.remote.s3_call", lambda _: None)
     monkeypatch.setattr("nbckpt.store.multipart.s3_call", lambda _: None)
     store = RemoteStore(s3_bucket)

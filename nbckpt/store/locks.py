@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Timeout = TimeoutError
 """The error if another process holds the lock. The error class of filelock is a subclass."""
 
-_ENDS_WITH_PROCESS = sys.platform != "emscripten"  # see docs/decisions/0039
+ENDS_WITH_PROCESS = sys.platform != "emscripten"  # see docs/decisions/0039
 """Whether a dying process releases its locks. In a browser, a lock file would outlive the page."""
 
 
@@ -35,7 +35,7 @@ def file_lock(path: Path, *, timeout: float = -1, thread_local: bool = True) -> 
         # In a browser, filelock warns. The docstring says why that is safe.
         warnings.simplefilter("ignore", UserWarning)
         from filelock import FileLock  # imports asyncio too; see docs/decisions/0013
-    if not (_ENDS_WITH_PROCESS or path.is_relative_to(tempfile.gettempdir())):
+    if not (ENDS_WITH_PROCESS or path.is_relative_to(tempfile.gettempdir())):
         name = hashlib.blake2b(os.fsencode(path), digest_size=16).hexdigest()
         path = Path(tempfile.gettempdir()) / f"nbckpt-{name}.lock"
     return FileLock(path, timeout=timeout, is_singleton=False, thread_local=thread_local)

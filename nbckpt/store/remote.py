@@ -19,8 +19,8 @@ from nbckpt.store.masking import masked, masked_url
 # On these, one put request makes an object visible, whole or not at all. Elsewhere: write aside, rename.
 _WHOLE_PUTS = frozenset({"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl"})
 _COPIES = frozenset({"memory", "s3", "s3a", "gs", "gcs"})
-_LARGE, _PART = 128 << 20, 16 << 20
-_AT_ONCE = 64 << 20
+LARGE, PART = 128 << 20, 16 << 20
+AT_ONCE = 64 << 20
 """The most bytes of one object that are in memory and in transfer."""
 _MOST_PARTS = 10_000
 _ABSENT = {404, 410}  # of HTTP
@@ -47,7 +47,7 @@ class _Body:
         self._read = read
         self._part = max(part, -(-size // _MOST_PARTS))
         self.parts = -(-size // self._part)
-        self.at_once = max(1, _AT_ONCE // self._part)
+        self.at_once = max(1, AT_ONCE // self._part)
 
     def part(self, number: int) -> bytes:
         """See `multipart.Parts.part`."""
@@ -182,9 +182,9 @@ class RemoteStore(Store):
         if self._in_pieces and isinstance(data, Pieces) and data.size >= 2 * PIECE:
             return _Body(data.size, data.read, PIECE)
         parts = parts_of(data)
-        if self._in_pieces and len(parts) == 1 and len(parts[0]) >= _LARGE:
+        if self._in_pieces and len(parts) == 1 and len(parts[0]) >= LARGE:
             view = memoryview(parts[0]).cast("B")
-            return _Body(len(view), lambda start, stop: bytes(view[start:stop]), _PART)
+            return _Body(len(view), lambda start, stop: bytes(view[start:stop]), PART)
         if len(parts) == 1 and isinstance(parts[0], bytes):
             return parts[0]
         whole = io.BytesIO()  # parts may be made one by one; `join` would keep all of them in memory

@@ -17,9 +17,9 @@ from pathlib import Path
 from nbckpt.errors import UsageError
 
 _UNFIT = re.compile(r'[\\:*?"<>|\x00-\x1f]|[ .]$|^(con|prn|aux|nul|com\d|lpt\d)(\..*)?$', re.IGNORECASE)
-_WINDOWS = sys.platform == "win32"
+WINDOWS = sys.platform == "win32"
 _JUNCTION = 0xA0000003
-_MOST_LINKS = 10_000
+MOST_LINKS = 10_000
 
 OUTSIDE = "it is a link that leads outside"
 
@@ -106,7 +106,7 @@ def _unfit(link: str, top: str, above: tuple[str, ...], links: int) -> str:
         return "it is a link that leads nowhere"
     if str(target) in above:
         return "it is a link that leads back to a folder that it is in"
-    return "there are too many links beside it" if links > _MOST_LINKS else ""
+    return "there are too many links beside it" if links > MOST_LINKS else ""
 
 
 def checksums(folder: Path, checksum: Callable[[Path], str]) -> dict[str, tuple[int, str]]:
@@ -150,7 +150,7 @@ def link_outside(folder: Path, path: str) -> str:
 
 def is_link(path: str | Path | os.DirEntry[str]) -> bool:
     """Tell whether a name is a symbolic link or, on Windows, a junction."""
-    if isinstance(path, os.DirEntry) and not _WINDOWS:
+    if isinstance(path, os.DirEntry) and not WINDOWS:
         return path.is_symlink()
     try:
         status = os.lstat(path)
@@ -178,4 +178,4 @@ def _can_be_path(path: str) -> bool:
 
 def can_be_named(path: str) -> bool:
     """Tell whether the system accepts every part of *path* as a file name."""
-    return _can_be_path(path) and not (_WINDOWS and any(map(_UNFIT.search, path.split("/"))))
+    return _can_be_path(path) and not (WINDOWS and any(map(_UNFIT.search, path.split("/"))))

@@ -36,16 +36,17 @@ class SftpServer:
     Attributes:
         address: `user@host:port`, as it stands in a URL.
         home: A home folder with the user's key in it.
+        running: The process of each connection.
     """
 
     address: str
     home: Path
-    _running: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    running: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def hang_up(self) -> None:
         """End every connection at once, as a restart of the server does."""
-        while self._running:
-            self._running.pop().kill()
+        while self.running:
+            self.running.pop().kill()
 
 
 @pytest.fixture(scope="session")
@@ -63,7 +64,7 @@ def sftp_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SftpServer
         def handle(self) -> None:
             command = [sshd, "-i", "-f", f"{folder}/config", "-E", f"{folder}/log"]
             with subprocess.Popen(command, stdin=self.request, stdout=self.request) as process:
-                served._running.append(process)
+                served.running.append(process)
 
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Connection) as server:
         port = server.server_address[1]

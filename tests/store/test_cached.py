@@ -33,6 +33,10 @@ def below() -> RecordingStore:
     return RecordingStore(store)
 
 
+def files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
 def gets(below: RecordingStore) -> int:
     return sum(call.op == "get" for call in below.calls)
 
@@ -57,13 +61,9 @@ def test_names_are_never_cached(below: RecordingStore, tmp_path: Path) -> None:
 def test_a_damaged_cached_range_is_requested_again(below: RecordingStore, tmp_path: Path) -> None:
     store = CachedStore(below, tmp_path, 1 << 20)
     store.get("packs/ab/abc")
-    (file,) = (path for path in tmp_path.rglob("*") if path.is_file())
-    for data in (
-        b"",
-        b"x",
-        file.read_bytes()[:-1],
-        bytes([file.read_bytes()[0] ^ 1]) + file.read_bytes()[1:],
-    ):
+    (file,) = files(tmp_path)
+    whole = file.read_bytes()
+    for data in (b"", b"x", whole[:-1], bytes([whole[0] ^ 1]) + whole[1:]):
         file.write_bytes(data)
         assert store.get("packs/ab/abc") == DATA
     assert gets(below) == 5
@@ -88,12 +88,12 @@ def test_two_stores_do_not_share_cached_data(tmp_path: Path) -> None:
 def test_the_least_recently_used_data_is_evicted_first(below: RecordingStore, tmp_path: Path) -> None:
     store = CachedStore(below, tmp_path, 1 << 20)
     store.get("packs/ab/abc", 0, 4000)
-    (old,) = (path for path in tmp_path.rglob("*") if path.is_file())
+    (old,) = files(tmp_path)
     os.utime(old, (1, 1))
     store.get("packs/ab/abc", 4000, 8000)
     CachedStore(below, tmp_path, 6000).get("packs/ab/abc", 8000, 9000)
     assert not old.exists()
-    assert len([path for path in tmp_path.rglob("*") if path.is_file()]) == 2
+    assert len(files(tmp_path)) == 2
 
 
 def test_without_a_writable_cache_every_read_asks_the_store(below: RecordingStore, tmp_path: Path) -> None:

@@ -68,32 +68,37 @@ def test_a_written_file_replaces_the_old_one(tmp_path: Path, write: Any) -> None
     assert left(tmp_path) == []
 
 
+def failing(real: Callable[..., Any], at: int) -> Callable[..., Any]:
+    """Return a function whose call of the number *at* fails."""
+    calls = itertools.count(1)
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        if next(calls) == at:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(*arguments, **options)
+
+    return call
+
+
 @posix
-@pytest.mark.parametrize("call", ["open", "mkdir", "writev", "fsync", "replace", "rename"])
 @pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
 def test_a_fault_at_any_call_leaves_every_file_old_or_new(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Any, call: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, write: Any, subtests: pytest.Subtests
 ) -> None:
-    write(tmp_path, b"old")
-    names = tree_of(tmp_path).keys()
-    real = getattr(os, call)
-    for fault in itertools.count(1):
-        calls = itertools.count(1)
-
-        def failing(*arguments: Any, count: Any = calls, at: int = fault, **options: Any) -> Any:
-            if next(count) == at:
-                raise OSError(errno.ENOSPC, "No space left on device")
-            return real(*arguments, **options)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(os, call, failing)
-            with suppress(OSError):
-                write(tmp_path, b"new")
-                break
-        assert tree_of(tmp_path).keys() == names
-        assert set(tree_of(tmp_path).values()) <= {b"old", b"new"}
-        assert left(tmp_path) == []
-    assert set(tree_of(tmp_path).values()) == {b"new"}
+    for call in ("open", "mkdir", "writev", "fsync", "replace", "rename"):
+        with subtests.test(call):
+            top = tmp_path / call
+            write(top, b"old")
+            names = tree_of(top).keys()
+            for fault in itertools.count(1):
+                with monkeypatch.context() as patch, suppress(OSError):
+                    patch.setattr(os, call, failing(getattr(os, call), fault))
+                    write(top, b"new")
+                    break
+                assert tree_of(top).keys() == names
+                assert set(tree_of(top).values()) <= {b"old", b"new"}
+                assert left(top) == []
+            assert set(tree_of(top).values()) == {b"new"}
 
 
 def test_a_folder_that_cannot_be_swapped_survives_an_error(
@@ -286,13 +291,10 @@ def test_a_scan_never_leaves_the_folder_through_a_link(tmp_path: Path) -> None:
     os.mkfifo(folder / "pipe")
     paths, refused = entries(tmp_path / "chosen")
     assert paths == ["alias", "in/file", "other/file"]
-    outside, back = (
-        "it is a link that leads outside",
-        "it is a link that leads back to a folder that it is in",
-    )
+    back = "it is a link that leads back to a folder that it is in"
     assert refused == {
-        "file": outside,
-        "folder": outside,
+        "file": scan.OUTSIDE,
+        "folder": scan.OUTSIDE,
         "nowhere": "it is a link that leads nowhere",
         "in/up": back,
         "other/up": back,
@@ -303,7 +305,7 @@ def test_a_scan_never_leaves_the_folder_through_a_link(tmp_path: Path) -> None:
 
 @posix
 def test_links_that_fan_out_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scan, "_MOST_LINKS", 100)
+    monkeypatch.setattr(scan, "MOST_LINKS", 100)
     for n in range(20):
         (tmp_path / f"d{n}").mkdir()
         for name in "xy":
@@ -320,9 +322,7 @@ def test_the_part_of_a_path_that_leads_outside_is_named(tmp_path: Path) -> None:
     (tmp_path / "real" / "a" / "out").symlink_to(tmp_path)
     (tmp_path / "real" / "in").symlink_to("a")
     (tmp_path / "real" / "dangling").symlink_to(tmp_path / "missing")
-    outside = {path: scan.link_outside(tmp_path / "chosen", path) for path in
-               ("a/file", "a/out/x", "in/file", "in/out/x", "dangling", "missing/x")}  # fmt: skip
-    assert outside == {
+    outside = {
         "a/file": "",
         "a/out/x": "a/out",
         "in/file": "",
@@ -330,18 +330,13 @@ def test_the_part_of_a_path_that_leads_outside_is_named(tmp_path: Path) -> None:
         "dangling": "dangling",
         "missing/x": "",
     }
+    assert {path: scan.link_outside(tmp_path / "chosen", path) for path in outside} == outside
 
 
-@pytest.mark.parametrize(
-    ("path", "fits"),
-    [("a/b", True), ("a:b", False), ("a\\b", False), ("con", False), ("a/NUL.txt", False), ("a./b", False),
-     ("a /b", False), ("console", True), ("a\x01", False), ("com10", True)],
-)  # fmt: skip
-def test_names_that_windows_refuses_are_recognized(
-    path: str, fits: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(scan, "_WINDOWS", True)
-    assert scan.can_be_named(path) is fits
+def test_names_that_windows_refuses_are_recognized(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan, "WINDOWS", True)
+    fit, unfit = ["a/b", "console", "com10"], ["a:b", "a\\b", "con", "a/NUL.txt", "a./b", "a /b", "a\x01"]
+    assert [path for path in fit + unfit if scan.can_be_named(path)] == fit
 
 
 def test_names_that_are_not_unicode_are_invalid_everywhere() -> None:

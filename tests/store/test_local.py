@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from unittest.mock import patch
 
@@ -177,43 +178,32 @@ def test_a_deleted_store_is_not_reported_as_a_missing_key(
     assert not isinstance(caught.value, NotFoundError)
 
 
-@pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.EROFS])
-@pytest.mark.parametrize("step", ["open", "fsync"])
-def test_a_folder_that_may_not_be_written_is_explained(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, step: str
-) -> None:
-    store = LocalStore(tmp_path)
+def put_while_it_fails(store: LocalStore, step: str, number: int, advice: str = "") -> None:
+    """Put a key while a call of the system fails: the error is explained, and the store as it was."""
     store.put("before", b"x")
-
-    def refuse(*_: object) -> int:
-        raise OSError(number, os.strerror(number))
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, step, refuse)
-        with pytest.raises(StoreError, match=f"cannot write 'a'.*{os.strerror(number)}.*NBCKPT_STORE"):
-            store.put("a", b"y")
+    error = OSError(number, os.strerror(number))
+    with (
+        patch.object(os, step, side_effect=error),
+        pytest.raises(StoreError, match=f"cannot write 'a'.*{os.strerror(number)}{advice}"),
+    ):
+        store.put("a", b"y")
     assert list(store.keys()) == ["before"]
-    store.put("a", b"y")
 
 
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
-@pytest.mark.parametrize("step", ["writev", "fsync"])
+def test_a_folder_that_may_not_be_written_is_explained(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for step, number in product(("open", "fsync"), (errno.EACCES, errno.EPERM, errno.EROFS)):
+        with subtests.test(f"{step} {number}"):
+            store = LocalStore(tmp_path / f"{step} {number}")
+            put_while_it_fails(store, step, number, r".*NBCKPT_STORE")
+            store.put("a", b"y")
+
+
 @posix
-def test_a_failed_write_changes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, step: str
-) -> None:
-    store = LocalStore(tmp_path)
-    store.put("before", b"x")
-
-    def fail(*_: object) -> int:
-        raise OSError(number, os.strerror(number))
-
-    with monkeypatch.context() as patch:
-        patch.setattr(os, step, fail)
-        with pytest.raises(StoreError, match=f"cannot write 'a'.*{os.strerror(number)}"):
-            store.put("a", b"y")
-    assert list(store.keys()) == ["before"]
-    assert list((tmp_path / STAGING).iterdir()) == []
+def test_a_failed_write_changes_nothing(tmp_path: Path) -> None:
+    for step, number in product(("writev", "fsync"), (errno.ENOSPC, errno.EIO)):
+        store = LocalStore(tmp_path / f"{step} {number}")
+        put_while_it_fails(store, step, number)
+        assert list((store.folder / STAGING).iterdir()) == []
 
 
 @posix

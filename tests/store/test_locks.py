@@ -13,7 +13,7 @@ from nbckpt.store.locks import Timeout, file_lock
 def test_one_process_at_a_time_holds_a_lock(
     ends_with_process: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nbckpt.store.locks._ENDS_WITH_PROCESS", ends_with_process)
+    monkeypatch.setattr("nbckpt.store.locks.ENDS_WITH_PROCESS", ends_with_process)
     one, other, apart = (file_lock(tmp_path / name, timeout=0, thread_local=False) for name in "aab")
     with one, apart, pytest.raises(Timeout):
         other.acquire()

@@ -9,9 +9,8 @@ from nbckpt.errors import NbckptError
 from nbckpt.store import check_no_secret, check_protocol, masked, masked_url, open_store
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
+def test_passwords_and_tokens_are_masked(subtests: pytest.Subtests) -> None:
+    rows = [
         ("s3://bucket/a", "s3://bucket/a"),
         ("sftp://me@host:22/a", "sftp://me@host:22/a"),
         ("sftp://me:pw@host:22/a", "sftp://me:***@host:22/a"),
@@ -28,19 +27,18 @@ from nbckpt.store import check_no_secret, check_protocol, masked, masked_url, op
         ("s3://bucket/day:1/a@2", "s3://bucket/day:1/a@2"),
         ("https://ghp_abc@host/a@2", "https://***@host/a@2"),
         ("http://token@host", "http://***@host"),
-    ],
-)
-def test_passwords_and_tokens_are_masked(text: str, shown: str) -> None:
-    assert masked(text) == shown
-    assert masked(shown) == shown
+    ]
+    for text, shown in rows:
+        with subtests.test(text):
+            assert masked(text) == masked(shown) == shown
 
 
-@pytest.mark.parametrize("secret", ["pw", "it's", 'a"b', "two words", "a@b", "a/b", "/"])
-def test_a_password_in_a_url_may_have_any_character(secret: str) -> None:
-    assert masked_url(f"sftp://me:{secret}@host:22/a b") == "sftp://me:***@host:22/a b"
-    assert masked_url(f"simplecache::https://host/a?token={secret}&x=1") == (
-        "simplecache::https://host/a?token=***&x=1"
-    )
+def test_a_password_in_a_url_may_have_any_character(subtests: pytest.Subtests) -> None:
+    hidden = "simplecache::https://host/a?token=***&x=1"
+    for secret in ("pw", "it's", 'a"b', "two words", "a@b", "a/b", "/"):
+        with subtests.test(secret):
+            assert masked_url(f"sftp://me:{secret}@host:22/a b") == "sftp://me:***@host:22/a b"
+            assert masked_url(hidden.replace("***", secret)) == hidden
 
 
 def test_a_store_never_shows_the_password_of_its_url() -> None:

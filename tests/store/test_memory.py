@@ -13,14 +13,6 @@ class TestMemoryStore(StoreTests):
     def store(self) -> MemoryStore:
         return MemoryStore()
 
-    def get_behind(self, store: Store, key: str) -> bytes:
-        assert isinstance(store, MemoryStore)
-        return store._data[key]
-
-    def put_behind(self, store: Store, key: str, data: bytes) -> None:
-        assert isinstance(store, MemoryStore)
-        store._data[key] = data
-
 
 def test_two_stores_share_nothing() -> None:
     one, other = MemoryStore(), MemoryStore()

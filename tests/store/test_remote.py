@@ -5,10 +5,11 @@ import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from unittest.mock import patch
+from unittest.mock import call, patch
 
 import fsspec
 import pytest
+from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
 from nbckpt.errors import NotFoundError, StoreError, UsageError
@@ -67,7 +68,7 @@ class TestUrlWithoutWholePuts(StoreTests):
 def test_a_failed_put_leaves_nothing(tmp_path: Path) -> None:
     store = RemoteStore(f"local://{tmp_path}")
     with (
-        patch.object(type(store._fs), "mv", side_effect=OSError("cut")),
+        patch.object(LocalFileSystem, "mv", side_effect=OSError("cut")),
         pytest.raises(StoreError, match=r"cannot write 'a/b' in local://.*cut"),
     ):
         store.put("a/b", b"x")
@@ -79,7 +80,7 @@ def test_any_error_of_a_backend_names_the_key_and_the_cause(tmp_path: Path) -> N
     store = RemoteStore(f"local://{tmp_path}")
     store.put("a", b"x")
     with (
-        patch.object(type(store._fs), "cat_file", side_effect=RuntimeError("the net is down")),
+        patch.object(LocalFileSystem, "cat_file", side_effect=RuntimeError("the net is down")),
         pytest.raises(StoreError, match=r"cannot read 'a' in local://.*RuntimeError: the net is down"),
     ):
         store.get("a")
@@ -112,9 +113,8 @@ def test_nothing_is_created_before_the_first_put(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("where", "folder"),
-    [
+def test_a_folder_is_a_local_store(subtests: pytest.Subtests) -> None:
+    rows = [
         ("/a/b", "/a/b"),
         ("a/b", "a/b"),
         (Path("/a/b"), "/a/b"),
@@ -122,20 +122,18 @@ def test_nothing_is_created_before_the_first_put(tmp_path: Path) -> None:
         ("file:///a%20b/%C3%BC", "/a b/ü"),
         ("file:///a b/ü", "/a b/ü"),
         ("file:///a#b?c", "/a#b?c"),
-    ],
-)
-def test_a_folder_is_a_local_store(where: str | Path, folder: str) -> None:
-    store = open_store(where)
-    assert isinstance(store, LocalStore)
-    assert store.folder == Path(folder).absolute()
+    ]
+    for where, folder in rows:
+        with subtests.test(where):
+            store = open_store(where)
+            assert isinstance(store, LocalStore)
+            assert store.folder == Path(folder).absolute()
 
 
-@pytest.mark.parametrize("name", ["a b", "ü", "100%", "a#b", "a?b", "a;b"])
-def test_local_folder_reverses_the_uri_of_a_path(tmp_path: Path, name: str) -> None:
-    assert local_folder((tmp_path / name).as_uri()) == tmp_path / name
-
-
-def test_a_url_is_not_a_local_folder() -> None:
+def test_local_folder_reverses_the_uri_of_a_path(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for name in ("a b", "ü", "100%", "a#b", "a?b", "a;b"):
+        with subtests.test(name):
+            assert local_folder((tmp_path / name).as_uri()) == tmp_path / name
     assert local_folder("s3://bucket/a") is None
 
 
@@ -156,12 +154,15 @@ def test_the_top_of_the_file_system_can_be_a_store(tmp_path: Path) -> None:
     key = str(tmp_path / "b").removeprefix("/")
     assert store.exists(key)
     assert list(store.keys(key[:-1])) == [key]
-    with patch.object(type(store._fs), "find", return_value={"/a": {"size": 1}}) as find:
+    with patch.object(LocalFileSystem, "find", return_value={"/a": {"size": 1}}) as find:
         assert list(store.keys()) == ["a"]
     assert find.call_args.args == ("/",)  # the path "" is the working folder
-    with patch.object(type(store._fs), "mkdir") as mkdir:
-        store._make_folder("/none")
-    mkdir.assert_called_once_with("/none", create_parents=False)
+    with patch.object(LocalFileSystem, "mkdir") as mkdir, patch.object(LocalFileSystem, "open") as opened:
+        opened.side_effect = OSError("only its folder matters")
+        with pytest.raises(StoreError, match="only its folder matters"):
+            store.put("none/a", b"x")
+    assert call("/none", create_parents=False) in mkdir.call_args_list
+    assert len(mkdir.call_args_list) == 2  # and that of staged files
 
 
 def test_staged_files_are_not_keys(tmp_path: Path) -> None:

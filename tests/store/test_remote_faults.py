@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from nbckpt.errors import NotFoundError, RefusedError, StoreError
+from nbckpt.errors import NotFoundError, StoreError
 from nbckpt.store import RemoteStore, Store, open_store
 from servers.proxy import Fault, Proxy, Request
+
+pytestmark = pytest.mark.slow
 
 DATA = bytes(range(256)) * 1000
 ANY = {
@@ -60,7 +62,6 @@ def puts(request: Request) -> bool:
     return request.method == "PUT"
 
 
-@pytest.mark.slow
 @each(ANY | UP)
 def test_a_put_is_complete_or_has_no_effect(
     direct: Store, store: Store, s3_proxy: Proxy, fault: partial[Fault]
@@ -78,15 +79,10 @@ def test_a_put_is_complete_or_has_no_effect(
     assert direct.get("a") == DATA
 
 
-@pytest.mark.slow
 @each(ANY | DOWN)
 @pytest.mark.parametrize("span", [(0, None), (1000, 200_000)], ids=["whole", "range"])
 def test_a_get_returns_the_right_bytes_or_fails(
-    direct: Store,
-    store: Store,
-    s3_proxy: Proxy,
-    fault: partial[Fault],
-    span: tuple[int, int | None],
+    direct: Store, store: Store, s3_proxy: Proxy, fault: partial[Fault], span: tuple[int, int | None]
 ) -> None:
     direct.put("a", DATA)
     failed = s3_proxy.fail(fault(when=lambda request: request.method == "GET"))
@@ -97,7 +93,6 @@ def test_a_get_returns_the_right_bytes_or_fails(
     assert store.get("a", *span) == DATA[slice(*span)]
 
 
-@pytest.mark.slow
 @each(ANY)
 def test_keys_returns_every_key_or_fails(
     direct: Store, store: Store, s3_proxy: Proxy, fault: partial[Fault]
@@ -112,7 +107,6 @@ def test_keys_returns_every_key_or_fails(
     assert failed.struck.is_set()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("fault", [ANY["reset"], ANY["500"], ANY["503"]])
 def test_an_unreachable_key_is_not_reported_as_missing(
     direct: Store, store: Store, s3_proxy: Proxy, fault: partial[Fault]
@@ -125,7 +119,6 @@ def test_an_unreachable_key_is_not_reported_as_missing(
     assert direct.get("a") == DATA
 
 
-@pytest.mark.slow
 def test_the_parts_of_a_large_put_become_visible_together(
     direct: Store, store: Store, s3_proxy: Proxy
 ) -> None:
@@ -139,21 +132,6 @@ def test_the_parts_of_a_large_put_become_visible_together(
     assert any(request.method == "DELETE" and "uploadId" in request.path for request in s3_proxy.requests)
 
 
-@pytest.mark.slow
-def test_a_denied_request_is_an_error_with_advice(store: Store, s3_proxy: Proxy) -> None:
-    s3_proxy.fail(Fault(403))
-    for call in (
-        store.get,
-        store.exists,
-        store.delete,
-        lambda key: store.put(key, b"x"),
-        lambda _: list(store.keys()),
-    ):
-        with pytest.raises(RefusedError, match=r"access is denied \(.*\)\. Check the credentials"):
-            call("a")
-
-
-@pytest.mark.slow
 def test_sizes_takes_one_request(direct: Store, store: Store, s3_proxy: Proxy) -> None:
     for n in range(20):
         direct.put(f"a/{n}", b"x" * n)

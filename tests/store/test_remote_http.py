@@ -35,12 +35,14 @@ def url(tmp_path: Path) -> Iterator[str]:
         yield url
 
 
-@pytest.mark.parametrize("call", CALLS)
-def test_a_server_that_does_not_answer_is_an_error(call: str) -> None:
+def test_a_server_that_does_not_answer_is_an_error(subtests: pytest.Subtests) -> None:
     url = f"http://127.0.0.1:{free_ports(1)[0]}/x"
-    with pytest.raises(StoreError, match=rf"in {url}: it cannot be reached \(.*Check its address") as caught:
-        CALLS[call](open_store(url))
-    assert not isinstance(caught.value, NotFoundError)
+    away = rf"in {url}: it cannot be reached \(.*Check its address"
+    for name, call in CALLS.items():
+        with subtests.test(name):
+            with pytest.raises(StoreError, match=away) as caught:
+                call(open_store(url))
+            assert not isinstance(caught.value, NotFoundError)
 
 
 def test_a_missing_key_of_a_server_is_not_found(url: str) -> None:
@@ -56,13 +58,16 @@ def test_a_missing_key_of_a_server_is_not_found(url: str) -> None:
 
 
 @pytest.mark.parametrize(("status", "kind"), [(500, StoreError), (403, RefusedError), ("reset", StoreError)])
-@pytest.mark.parametrize("call", CALLS)
-def test_a_failed_answer_is_an_error(url: str, call: str, status: int | str, kind: type) -> None:
+def test_a_failed_answer_is_an_error(
+    url: str, status: int | str, kind: type, subtests: pytest.Subtests
+) -> None:
     with proxied(url) as proxy:
         proxy.fail(Fault(status))
-        with pytest.raises(StoreError) as caught:
-            CALLS[call](open_store(proxy.url))
-    assert type(caught.value) is kind
+        for name, call in CALLS.items():
+            with subtests.test(name):
+                with pytest.raises(StoreError) as caught:
+                    call(open_store(proxy.url))
+                assert type(caught.value) is kind
 
 
 def test_a_folder_that_does_not_answer_is_an_error(url: str) -> None:
