@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from attack import share
 from nbckpt import Checkpoint
 from nbckpt.core.gc import collect
 from nbckpt.settings import Settings
@@ -25,7 +26,7 @@ from nbckpt.store import LocalStore, MemoryStore, Store
 from nbckpt.testing import RecordingStore
 from nbckpt.tracker import Tracker
 
-SECONDS = float(os.environ.get("NBCKPT_TEST_SECONDS") or (60 if os.environ.get("CI") else 10))
+SECONDS = float(os.environ.get("NBCKPT_TEST_SECONDS") or share.of(60, 10))
 """How long each of the tests with real processes goes on."""
 
 KB = 1 << 10

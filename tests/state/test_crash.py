@@ -18,12 +18,13 @@ from pathlib import Path
 import pytest
 
 import nbckpt
+from attack import share
 from attack.syscalls import ERRORS, Faults
 from nbckpt.errors import StoreError
 from nbckpt.states.folder import StateFolder
 from state.conftest import Number, restarted, saves
 
-ROUNDS = 60 if os.environ.get("CI") else 12
+ROUNDS = share.of(60, 12)
 
 CALLS = {
     os: ("open", "mkdir", "rename", "unlink", "fsync", "scandir", "listdir", "rmdir", "stat", "lstat"),

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from attack import share
 from nbckpt.store.base import CACHE
 from nbckpt.trials import Catalog, Status
 from nbckpt.trials.model.journal import read
 
-ROUNDS = 12 if os.environ.get("CI") else 5
+ROUNDS = share.of(12, 5)
 LAST = 60
 
 KERNEL = textwrap.dedent(
