@@ -55,8 +55,7 @@ def in_new_kernel(*before: str) -> Notebook:
 
 def test_a_cell_runs_once_and_later_comes_back(cells: Notebook, ran: Any) -> None:
     cells.run("k = 2", once("y = [k, k]"), once("y = [k, k]"))
-    again = in_new_kernel("k = 2")
-    again.run(once("y = [k, k]"))
+    again = in_new_kernel("k = 2", once("y = [k, k]"))
     assert ran.n == 1
     assert again.names["y"] == [2, 2]
 
@@ -76,33 +75,39 @@ def test_comments_and_spacing_do_not_count(cells: Notebook, ran: Any, first: str
     assert ran.n == 1
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
+INPUTS = (
+    "import numpy as np\nk = 2\nm = 1\na = np.zeros(9)\nh = np.zeros(9)\nd = {'x': [1]}\ns = {'a', 'b'}\n"
+    "def g(x): return x * m\ndef f(x): return g(x)\n"
+    "class C:\n    n = 1\n    def go(self): return g(self.n)\no = C()"
+)
+CHANGES = [
+    *(
         "k = 3",
         "a[0] = 1",
-        "def f(x): return g(x) + 1",
-        "def g(x): return x * m * 2",
         "m = 2",
         "del k\nk = 2.0",
         "d['x'].append(1)",
-        "class C:\n    n = 5\n    def go(self): return g(self.n)\no = C()",
         "o.n = 7",
         "s = {'a', 'c'}",
         "h = a",
-    ],
-)
-def test_a_change_of_any_input_runs_the_cell_again(cells: Notebook, ran: Any, change: str) -> None:
-    cells.run(
-        "import numpy as np\nk = 2\nm = 1\na = np.zeros(9)\nh = np.zeros(9)\nd = {'x': [1]}\ns = {'a', 'b'}\n"
-        "def g(x): return x * m\ndef f(x): return g(x)\n"
-        "class C:\n    n = 1\n    def go(self): return g(self.n)\no = C()"
-    )
+    ),
+    *("def f(x): return g(x) + 1", "def g(x): return x * m * 2"),
+    "class C:\n    n = 5\n    def go(self): return g(self.n)\no = C()",
+]
+
+
+def test_a_change_of_any_input_runs_the_cell_again(
+    cells: Notebook, ran: Any, subtests: pytest.Subtests
+) -> None:
     body = "y = f(k) + a.sum() + h.sum() + len(d) + o.go() + len(s)"
-    cells.run(once(body), once(body))
-    assert ran.n == 1
-    cells.run(change, once(body))
-    assert ran.n == 2
+    for change in CHANGES:
+        with subtests.test(change):
+            cells.run(INPUTS, once(body))
+            runs = ran.n
+            cells.run(once(body))
+            assert ran.n == runs
+            cells.run(change, once(body))
+            assert ran.n == runs + 1
 
 
 def test_variables_that_the_cell_binds_first_are_no_inputs(cells: Notebook, ran: Any) -> None:
@@ -154,8 +159,7 @@ def test_a_variable_that_the_cell_did_not_bind_stays(cells: Notebook, ran: Any) 
     assert (cells.names["size"], ran.n) == (64, 2)
     cells.run(once(body))
     assert (cells.names["size"], ran.n) == (64, 2)
-    again = in_new_kernel("large = False")
-    again.run(once(body))
+    again = in_new_kernel("large = False", once(body))
     assert "size" not in again.names
     assert ran.n == 3
 
@@ -182,8 +186,7 @@ def test_instances_come_back_with_the_live_class(cells: Notebook, ran: Any) -> N
 def test_a_result_with_a_class_that_changed_is_not_kept(cells: Notebook, ran: Any, held: str) -> None:
     make = f"%%ckpt cell make\nclass C:\n    n, held = 0, {held}\n    def go(self): C.n += 1\no = C()"
     cells.run(make, once("o.go()"))
-    again = in_new_kernel(make)
-    again.run(once("o.go()"))
+    again = in_new_kernel(make, once("o.go()"))
     assert (again.names["C"].n, again.names["o"].n, ran.n) == (1, 1, 2)
     assert type(again.names["o"]) is again.names["C"]
 
@@ -196,8 +199,7 @@ def test_a_result_with_a_class_that_changed_is_not_kept(cells: Notebook, ran: An
 def test_whether_there_is_something_to_delete_counts(cells: Notebook, ran: Any, setup: str) -> None:
     body = "try:\n    gone()\n    del c\nexcept NameError: pass\nt = 1\nfor i in 'ab': pass\ndel t, i"
     for before, runs in (("", 1), ("c = 5", 2), ("", 2), ("c = 6", 2)):
-        again = in_new_kernel(f"{setup}\n{before}")
-        again.run(once(body))
+        again = in_new_kernel(f"{setup}\n{before}", once(body))
         assert ran.n == runs
         assert not {"c", "t", "i"} & again.names.keys()
 
@@ -207,13 +209,11 @@ def test_a_changed_object_lives_on_under_its_other_name(cells: Notebook, ran: An
     setup = "a = [1]\nraw = a\nrows = {'a': a}"
     body = f"a.append(2)\n{then}"
     for _ in range(2):
-        again = in_new_kernel(setup)
-        again.run(once(body))
+        again = in_new_kernel(setup, once(body))
         assert again.names["raw"] == [1, 2]
         assert again.names["rows"]["a"] is again.names["raw"]
     assert ran.n == 1
-    again = in_new_kernel(f"{setup}\nmore = [a]")
-    again.run(once(body))
+    again = in_new_kernel(f"{setup}\nmore = [a]", once(body))
     assert again.names["more"] == [[1, 2]]
     assert again.names["more"][0] is again.names["raw"]
 
@@ -222,8 +222,7 @@ def test_the_frame_before_a_step_gets_its_new_column(cells: Notebook, ran: Any) 
     pytest.importorskip("pandas")
     setup = "import pandas as pd\ndf = pd.DataFrame({'a': [1.0, None]})\nraw = df"
     for _ in range(2):
-        again = in_new_kernel(setup)
-        again.run(once("df['b'] = 1\ndf = df.dropna()"))
+        again = in_new_kernel(setup, once("df['b'] = 1\ndf = df.dropna()"))
         assert [*again.names["raw"].columns] == ["a", "b"]
         assert len(again.names["df"]) == 1
     assert ran.n == 1
@@ -232,8 +231,7 @@ def test_the_frame_before_a_step_gets_its_new_column(cells: Notebook, ran: Any) 
 def test_an_instance_keeps_a_class_whose_name_is_given_away(cells: Notebook, ran: Any) -> None:
     setup = "class C:\n    def go(self): self.n = 1\nclass D(C): pass\no, other = C(), C()"
     for _ in range(2):
-        again = in_new_kernel(setup)
-        again.run(once("o.go()\nC = D"))
+        again = in_new_kernel(setup, once("o.go()\nC = D"))
         assert type(again.names["o"]) is type(again.names["other"]) is not again.names["C"]
         assert again.names["C"] is again.names["D"]
     assert ran.n == 1
@@ -242,8 +240,7 @@ def test_an_instance_keeps_a_class_whose_name_is_given_away(cells: Notebook, ran
 def test_a_second_name_of_a_class_is_the_live_class(cells: Notebook, ran: Any) -> None:
     setup = "class C: pass\nclass D(C): pass\no = D()"
     for _ in range(2):
-        again = in_new_kernel(setup)
-        again.run(once("C = D"))
+        again = in_new_kernel(setup, once("C = D"))
         assert again.names["C"] is again.names["D"] is type(again.names["o"])
     assert ran.n == 1
 
@@ -271,26 +268,32 @@ CLASSES = {
 }
 
 
-@pytest.mark.parametrize("case", CLASSES)
-def test_a_cell_that_reads_an_instance_comes_back(cells: Notebook, ran: Any, case: str) -> None:
+def test_a_cell_that_reads_an_instance_comes_back(
+    cells: Notebook, ran: Any, subtests: pytest.Subtests
+) -> None:
+    for case, setup in CLASSES.items():
+        with subtests.test(case):
+            needs(case)
+            ran.n = 0
+            for _ in range(2):
+                again = in_new_kernel(setup, once("y = [o.rate]"))
+                assert again.names["y"] == [0.1]
+            assert ran.n == 1
+            in_new_kernel(setup.replace("0.1", "0.2"), once("y = [o.rate]"))
+            assert ran.n == 2
+
+
+def needs(case: str) -> None:
+    """Skip a case whose library is not there."""
     if case.endswith(("pydantic", "attrs")):
         pytest.importorskip(case.rpartition(" ")[2])
-    for _ in range(2):
-        again = in_new_kernel(CLASSES[case])
-        again.run(once("y = [o.rate]"))
-        assert again.names["y"] == [0.1]
-    assert ran.n == 1
-    in_new_kernel(CLASSES[case].replace("0.1", "0.2")).run(once("y = [o.rate]"))
-    assert ran.n == 2
 
 
 @pytest.mark.parametrize("case", ["a dataclass", "a class of pydantic", "a class of attrs"])
 def test_a_cell_that_changes_an_instance_comes_back(cells: Notebook, ran: Any, case: str) -> None:
-    if case != "a dataclass":
-        pytest.importorskip(case.rpartition(" ")[2])
+    needs(case)
     for _ in range(2):
-        again = in_new_kernel(CLASSES[case])
-        again.run(once("o.rate = 0.5"))
+        again = in_new_kernel(CLASSES[case], once("o.rate = 0.5"))
         assert again.names["o"].rate == 0.5
         assert type(again.names["o"]) is again.names["C"]
     assert ran.n == 1
@@ -300,8 +303,7 @@ def test_a_cell_that_reads_a_restored_frame_comes_back(cells: Notebook, ran: Any
     pytest.importorskip("pandas")
     make = "%%ckpt cell make\nimport pandas as pd\ndf = pd.DataFrame({'a': [1.0, 2.0], 'b': [1, 2]})"
     cells.run(make, once("total = int(df['b'].sum())"))
-    again = in_new_kernel(make)
-    again.run(once("total = int(df['b'].sum())"))
+    again = in_new_kernel(make, once("total = int(df['b'].sum())"))
     assert (again.names["total"], ran.n) == (3, 1)
 
 
@@ -309,8 +311,7 @@ def test_a_frame_beside_the_input_is_never_an_old_one(cells: Notebook, ran: Any)
     pytest.importorskip("pandas")
     setup = "import pandas as pd\ndf = pd.DataFrame({'a': [1.0, 2.0], 'b': [1, 2]})\nother = df.assign(c=1)"
     for number, runs in ((1, 1), (2, 2), (2, 2)):
-        again = in_new_kernel(setup.replace("c=1", f"c={number}"))
-        again.run(once("top = df.head(1)"))
+        again = in_new_kernel(setup.replace("c=1", f"c={number}"), once("top = df.head(1)"))
         assert list(again.names["other"]["c"]) == [number] * 2
         assert ran.n <= runs  # before pandas 3, `assign` copies, and nothing is shared
 
@@ -318,8 +319,7 @@ def test_a_frame_beside_the_input_is_never_an_old_one(cells: Notebook, ran: Any)
 def test_what_functions_change_and_delete_comes_back(cells: Notebook, ran: Any) -> None:
     setup = "c = [0]\nn = 1\nold = 5\ndef f():\n    global n\n    n += 1\n    c.append(n)"
     cells.run(setup, once("f()\ndel old"))
-    again = in_new_kernel(setup)
-    again.run(once("f()\ndel old"))
+    again = in_new_kernel(setup, once("f()\ndel old"))
     assert ran.n == 1
     assert (again.names["c"], again.names["n"], "old" in again.names) == ([0, 2], 2, False)
     again.run("f()")
@@ -331,8 +331,7 @@ def test_functions_classes_and_modules_come_back(cells: Notebook, ran: Any) -> N
         "import math as m\nclass C:\n    def go(self): return m.floor(k)\ndef f(): return C().go()\no = C()"
     )
     cells.run("k = 2.5", once(body))
-    again = in_new_kernel("k = 2.5")
-    again.run(once(body))
+    again = in_new_kernel("k = 2.5", once(body))
     assert ran.n == 1
     assert again.run("f(), o.go(), isinstance(o, C), m.pi > 3") == (2, 2, True, True)
 
@@ -341,8 +340,7 @@ def test_generators_advance_as_the_cell_advanced_them(cells: Notebook, ran: Any)
     setup = "import random, numpy as np\nrandom.seed(1)\nnp.random.seed(1)"
     cells.run(setup, once("x = random.random(), np.random.rand()"))
     expected = cells.run("random.random(), np.random.rand()")
-    again = in_new_kernel(setup)
-    again.run(once("x = random.random(), np.random.rand()"))
+    again = in_new_kernel(setup, once("x = random.random(), np.random.rand()"))
     assert ran.n == 1
     assert again.run("random.random(), np.random.rand()") == expected
 
@@ -394,8 +392,7 @@ def test_a_cell_can_await(cells: Notebook, ran: Any) -> None:
 
 def test_refresh_runs_again_and_replaces_the_result(cells: Notebook, ran: Any, store: Path) -> None:
     cells.run(once("x = ran.n"), once("x = ran.n", "--refresh"))
-    again = in_new_kernel()
-    again.run(once("x = ran.n"))
+    again = in_new_kernel(once("x = ran.n"))
     assert (ran.n, again.names["x"]) == (2, 2)
     assert len(Tracker(store).history.entries("cells")) == 1
 
@@ -605,34 +602,33 @@ def test_undo_takes_a_restored_cell_back(cells: Notebook, ran: Any) -> None:
 def test_magics_below_the_line_work(cells: Notebook, ran: Any) -> None:
     cell = "%%ckpt cell prep\n%%time\nimport ran; ran.n += 1\nx = 5"
     cells.run(cell)
-    again = in_new_kernel()
-    again.run(cell)
+    again = in_new_kernel(cell)
     assert (ran.n, again.names["x"]) == (1, 5)
 
 
-@pytest.mark.parametrize(
-    ("setup", "body", "change"),
-    [
-        ("x = 1", "%%time\ny = x + 1", "x = 100"),
-        ("x = 1", "%%capture\ny = x + 1", "x = 100"),
-        ("x = 1", "for i in range(2):\n    %time y = x + 1", "x = 100"),
-        ("x = 1", "%%time\n%time y = x + 1", "x = 100"),
-        ("def f(): return 1", "%time y = f()", "def f(): return 2"),
-        ("x = 1\ndef f(): return x", "%%time\ny = f()", "x = 100"),
-    ],
-)
-def test_what_code_in_a_magic_reads_counts(
-    cells: Notebook, ran: Any, setup: str, body: str, change: str
-) -> None:
-    cells.run(f"import ran\n{setup}")
-    cell = f"%%ckpt cell prep\n{body}; ran.n += 1"
-    cells.run(cell)
-    runs = ran.n
-    cells.run(f"{setup}\ny = 'mine'", cell)
-    assert (ran.n, cells.names["y"]) == (runs, cells.run("f()" if "def" in setup else "x + 1"))
-    cells.run(change, cell)
-    assert ran.n == 2 * runs
-    assert cells.names["y"] == cells.run("f()" if "def" in setup else "x + 1")
+READ_IN_A_MAGIC = [
+    ("x = 1", "%%time\ny = x + 1", "x = 100"),
+    ("x = 1", "%%capture\ny = x + 1", "x = 100"),
+    ("x = 1", "for i in range(2):\n    %time y = x + 1", "x = 100"),
+    ("x = 1", "%%time\n%time y = x + 1", "x = 100"),
+    ("def f(): return 1", "%time y = f()", "def f(): return 2"),
+    ("x = 1\ndef f(): return x", "%%time\ny = f()", "x = 100"),
+]
+
+
+def test_what_code_in_a_magic_reads_counts(cells: Notebook, ran: Any, subtests: pytest.Subtests) -> None:
+    for setup, body, change in READ_IN_A_MAGIC:
+        with subtests.test(body):
+            ran.n = 0
+            value = "f()" if "def" in setup else "x + 1"
+            cell = f"%%ckpt cell prep\n{body}; ran.n += 1"
+            cells.run(f"import ran\n{setup}", cell)
+            runs = ran.n
+            assert runs
+            cells.run(f"{setup}\ny = 'mine'", cell)
+            assert (ran.n, cells.names["y"]) == (runs, cells.run(value))
+            cells.run(change, cell)
+            assert (ran.n, cells.names["y"]) == (2 * runs, cells.run(value))
 
 
 def test_what_code_in_a_magic_binds_first_does_not_count(cells: Notebook, ran: Any) -> None:
@@ -645,8 +641,7 @@ def test_what_code_in_a_magic_binds_first_does_not_count(cells: Notebook, ran: A
 def test_what_code_in_a_magic_changes_comes_back(cells: Notebook, ran: Any, magic: str) -> None:
     cell = f"%%ckpt cell prep\n{magic}\nimport ran\nran.n += 1\nrows.append(2)\nprint('hello')"
     for _ in range(2):
-        again = in_new_kernel("rows = [1]")
-        again.run(cell)
+        again = in_new_kernel("rows = [1]", cell)
         assert again.names["rows"] == [1, 2]
         assert "out" not in magic or again.names["out"].stdout == "hello\n"
     assert ran.n == 1
