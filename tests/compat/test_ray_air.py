@@ -119,24 +119,25 @@ def test_bytes_of_ray_are_read_with_trust(monkeypatch: pytest.MonkeyPatch) -> No
         Checkpoint.from_bytes(data[:-9], trust=True)
 
 
-@pytest.mark.parametrize(
-    "archive",
-    [
-        tar_of(("../out", b"x")),
-        tar_of(("/etc/x", b"x")),
-        tar_of(("a", b"x"), ("a/b", b"x")),
-        tar_of(("link", b""), type=tarfile.SYMTYPE, linkname="/etc/passwd"),
-        tar_of(("link", b""), type=tarfile.LNKTYPE, linkname="a"),
-        tar_of(("pipe", b""), type=tarfile.FIFOTYPE),
-        tar_of((".nbckpt/checkpoint.json", b"x")),
-        tar_of(("a", b"x" * 600))[:700],
-        b"not an archive" * 100,
-    ],
-)
-def test_a_hostile_archive_writes_nothing_outside(tmp_path: Path, archive: bytes) -> None:
-    with pytest.raises(NbckptError):
-        Checkpoint.from_dict({"fs_checkpoint": archive}).to_directory(tmp_path / "here")
-    assert list(tmp_path.iterdir()) == []
+HOSTILE = {
+    "a folder above": tar_of(("../out", b"x")),
+    "the root": tar_of(("/etc/x", b"x")),
+    "a file as a folder": tar_of(("a", b"x"), ("a/b", b"x")),
+    "a link": tar_of(("link", b""), type=tarfile.SYMTYPE, linkname="/etc/passwd"),
+    "a hard link": tar_of(("link", b""), type=tarfile.LNKTYPE, linkname="a"),
+    "a pipe": tar_of(("pipe", b""), type=tarfile.FIFOTYPE),
+    "nbckpt's own name": tar_of((".nbckpt/checkpoint.json", b"x")),
+    "cut": tar_of(("a", b"x" * 600))[:700],
+    "no archive": b"not an archive" * 100,
+}
+
+
+def test_a_hostile_archive_writes_nothing_outside(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for kind, archive in HOSTILE.items():
+        with subtests.test(kind):
+            with pytest.raises(NbckptError):
+                Checkpoint.from_dict({"fs_checkpoint": archive}).to_directory(tmp_path / "here")
+            assert list(tmp_path.iterdir()) == []
 
 
 def test_a_sparse_file_in_an_archive_is_not_read() -> None:

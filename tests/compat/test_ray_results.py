@@ -13,6 +13,7 @@ import pytest
 
 from nbckpt import NotFoundError
 from nbckpt.compat import ray_tune as tune
+from nbckpt.compat.ray_tune.analysis import read_trials
 from nbckpt.errors import UntrustedError
 
 LINES = [{"loss": 1 / n, "training_iteration": n, "trial_id": "ab1", "done": n == 3} for n in (1, 2, 3)]
@@ -68,8 +69,8 @@ def test_a_tuner_reads_the_results_of_ray(tmp_path: Path) -> None:
 
 def test_pickles_in_checkpoints_of_ray_are_read_with_trust(tmp_path: Path) -> None:
     written_by_ray(tmp_path)
-    analysis = tune.ExperimentAnalysis(tmp_path, "loss", "min", trust=True)
-    (result,) = tune.ResultGrid(analysis._trials)
+    assert tune.ExperimentAnalysis(tmp_path, "loss", "min", trust=True).best_trial.trust
+    (result,) = tune.ResultGrid(read_trials(tmp_path, trust=True))
     best = result.get_best_checkpoint("loss", "min")
     assert best is not None
     assert best.to_dict() == {"step": 2}
@@ -85,25 +86,27 @@ def test_a_table_stands_in_for_missing_results(tmp_path: Path) -> None:
     assert read.values("loss") == [0.5]
 
 
-@pytest.mark.parametrize(
-    ("file", "text", "note"),
-    [
-        ("result_json", '{"loss": 1}\n{"lo\n[1]\n' + "[" * 5000 + "\n", "line 2 of result.json is damaged"),
-        ("result_json", '{"a":' * 200 + "1" + "}" * 200, "nested too deeply"),
-        ("result_json", '{"a": ' + "9" * 9999 + "}", "result.json"),
-        ("params_json", "[]", "params.json is damaged"),
-        ("params_json", "\x00\xff", "params.json is damaged"),
-    ],
-)
+DAMAGED = [
+    ("result_json", '{"loss": 1}\n{"lo\n[1]\n' + "[" * 5000 + "\n", "line 2 of result.json is damaged"),
+    ("result_json", '{"a":' * 200 + "1" + "}" * 200, "nested too deeply"),
+    ("result_json", '{"a": ' + "9" * 9999 + "}", "result.json"),
+    ("params_json", "[]", "params.json is damaged"),
+    ("params_json", "\x00\xff", "params.json is damaged"),
+]
+
+
 def test_damage_is_left_out_and_named(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, file: str, text: str, note: str
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, subtests: pytest.Subtests
 ) -> None:
-    written_by_ray(tmp_path, **{file: text})
-    with caplog.at_level(logging.WARNING, "nbckpt"):
-        analysis = tune.ExperimentAnalysis(tmp_path)
-    assert len(analysis.trials) == 1
-    assert any(note in each for each in analysis.notes)
-    assert note in caplog.text
+    for at, (file, text, note) in enumerate(DAMAGED):
+        with subtests.test(text[:20]):
+            written_by_ray(tmp_path / str(at), **{file: text})
+            caplog.clear()
+            with caplog.at_level(logging.WARNING, "nbckpt"):
+                analysis = tune.ExperimentAnalysis(tmp_path / str(at))
+            assert len(analysis.trials) == 1
+            assert any(note in each for each in analysis.notes)
+            assert note in caplog.text
 
 
 def test_odd_values_in_results_are_harmless(tmp_path: Path) -> None:
@@ -120,7 +123,7 @@ def test_a_file_that_is_too_long_is_not_read(tmp_path: Path, monkeypatch: pytest
     from nbckpt.compat.ray_tune import ray_results
 
     written_by_ray(tmp_path)
-    monkeypatch.setattr(ray_results, "_LONGEST_FILE", 20)
+    monkeypatch.setattr(ray_results, "LONGEST_FILE", 20)
     (trial,) = tune.ExperimentAnalysis(tmp_path).trials
     assert (trial.results, trial.status) == ([], "PENDING")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+from collections.abc import Callable
 from datetime import timedelta
 from importlib import import_module
 from pathlib import Path
@@ -50,30 +51,29 @@ def test_every_argument_has_one_meaning_and_is_documented() -> None:
     ] == []
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"num_sample": 3}, r"tune.run\(\) has no argument 'num_sample'. Did you mean 'num_samples'\?"),
-        ({"time_budget_s": -1}, "time_budget_s=-1: give seconds above 0"),
-        ({"fail_fast": "no"}, "fail_fast='no' is unknown"),
-        ({"fail_fast": True, "max_failures": 1}, "fail_fast needs max_failures=0"),
-        ({"loggers": [print]}, "use callbacks="),
-        ({"progress_reporter": object()}, "show the experiment in a notebook"),
-        ({"scheduler": object()}, "scheduler=.* not available here: use ASHAScheduler"),
-        ({"search_alg": 42}, "search=42 is not a search"),
-        ({"resources_per_trial": {"TPU": 1}}, "counts cpu and gpu"),
-        ({"num_samples": -1}, "give a number"),
-        ({"resume": "PROMPT"}, "resume='PROMPT' is unknown"),
-        ({"config": {"x": [tune.uniform(0, 1)]}}, "use a dict in place of the list"),
-        ({"callbacks": [print]}, "is not a callback"),
-    ],
-)
-def test_an_argument_that_cannot_be_met_is_refused(
-    tmp_path: Path, arguments: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(UsageError, match=message):
-        tune.run(count, local_dir=tmp_path, **arguments)
-    assert list(tmp_path.iterdir()) == []
+UNMET: list[tuple[dict[str, Any], str]] = [
+    ({"num_sample": 3}, r"tune.run\(\) has no argument 'num_sample'. Did you mean 'num_samples'\?"),
+    ({"time_budget_s": -1}, "time_budget_s=-1: give seconds above 0"),
+    ({"fail_fast": "no"}, "fail_fast='no' is unknown"),
+    ({"fail_fast": True, "max_failures": 1}, "fail_fast needs max_failures=0"),
+    ({"loggers": [print]}, "use callbacks="),
+    ({"progress_reporter": object()}, "show the experiment in a notebook"),
+    ({"scheduler": object()}, "scheduler=.* not available here: use ASHAScheduler"),
+    ({"search_alg": 42}, "search=42 is not a search"),
+    ({"resources_per_trial": {"TPU": 1}}, "counts cpu and gpu"),
+    ({"num_samples": -1}, "give a number"),
+    ({"resume": "PROMPT"}, "resume='PROMPT' is unknown"),
+    ({"config": {"x": [tune.uniform(0, 1)]}}, "use a dict in place of the list"),
+    ({"callbacks": [print]}, "is not a callback"),
+]
+
+
+def test_an_argument_that_cannot_be_met_is_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for arguments, message in UNMET:
+        with subtests.test(message):
+            with pytest.raises(UsageError, match=message):
+                tune.run(count, local_dir=tmp_path, **arguments)
+            assert list(tmp_path.iterdir()) == []
 
 
 def test_arguments_that_change_nothing_are_accepted(tmp_path: Path) -> None:
@@ -178,39 +178,36 @@ def test_optuna_search_draws_and_tries_points_first(tmp_path: Path) -> None:
         search.OptunaSearch({"x": tune.uniform(0, 1)})
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: schedulers.MedianStoppingRule(hard_stop=False), "hard_stop=False is not available"),
-        (
-            lambda: tune.TuneConfig(metrics="loss"),
-            "TuneConfig has no argument 'metrics'. Did you mean 'metric'",
-        ),
-        (lambda: air.CheckpointConfig(keep=1), "CheckpointConfig has no argument 'keep'"),
-        (lambda: logger.TBXLoggerCallback, "nbckpt.integrations.tensorboard.TensorBoardCallback"),
-        (lambda: logger.UnifiedLogger, "subclass ray_tune.Callback"),
-        (lambda: tune.SyncConfig(sync_to_cloud="aws s3"), "use syncer="),
-        (lambda: tune.Tuner(count, space={}), r"Tuner\(\) has no argument 'space'"),
-        (lambda: tune.Tuner.restore("x", restart_errored=True), "no argument 'restart_errored'"),
-        (lambda: schedulers.PopulationBasedTraining(), "hyperparam_mutations is missing"),
-        (lambda: population(synch=True), "synch=True is not available here"),
-        (lambda: population(burn_in_period=3), "burn_in_period=3 is not available here"),
-        (lambda: population(custom_explore_fn=dict), "give functions as mutations"),
-        (lambda: population(quantile_fraction=0.7), "quantile=0.7 is impossible"),
-        (lambda: schedulers.PopulationBasedTrainingReplay, "use ASHAScheduler"),
-        (lambda: schedulers.PB2, "PB2 is not available .* use ASHAScheduler"),
-        (lambda: search.HyperOptSearch, "use OptunaSearch"),
-        (lambda: stopper.TrialPlateauStopper, "give stop a dict of metrics"),
-        (lambda: tune.CLIReporter, "show the experiment in a notebook"),
-        (lambda: air.ScalingConfig, "torchrun"),
-        (lambda: tune.with_resources(count, 2), "takes a dict such as"),
-        (lambda: tune.run("unknown"), "no trainable is registered as 'unknown'"),
-        (lambda: tune.Tuner(count).get_results(), "call fit"),
-    ],
-)
-def test_what_is_missing_is_refused_by_name(make: Any, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        make()
+MISSING: list[tuple[Callable[[], object], str]] = [
+    (lambda: schedulers.MedianStoppingRule(hard_stop=False), "hard_stop=False is not available"),
+    (lambda: tune.TuneConfig(metrics="loss"), "TuneConfig has no argument 'metrics'. Did you mean 'metric'"),
+    (lambda: air.CheckpointConfig(keep=1), "CheckpointConfig has no argument 'keep'"),
+    (lambda: logger.TBXLoggerCallback, "nbckpt.integrations.tensorboard.TensorBoardCallback"),
+    (lambda: logger.UnifiedLogger, "subclass ray_tune.Callback"),
+    (lambda: tune.SyncConfig(sync_to_cloud="aws s3"), "use syncer="),
+    (lambda: tune.Tuner(count, space={}), r"Tuner\(\) has no argument 'space'"),
+    (lambda: tune.Tuner.restore("x", restart_errored=True), "no argument 'restart_errored'"),
+    (lambda: schedulers.PopulationBasedTraining(), "hyperparam_mutations is missing"),
+    (lambda: population(synch=True), "synch=True is not available here"),
+    (lambda: population(burn_in_period=3), "burn_in_period=3 is not available here"),
+    (lambda: population(custom_explore_fn=dict), "give functions as mutations"),
+    (lambda: population(quantile_fraction=0.7), "quantile=0.7 is impossible"),
+    (lambda: schedulers.PopulationBasedTrainingReplay, "use ASHAScheduler"),
+    (lambda: schedulers.PB2, "PB2 is not available .* use ASHAScheduler"),
+    (lambda: search.HyperOptSearch, "use OptunaSearch"),
+    (lambda: stopper.TrialPlateauStopper, "give stop a dict of metrics"),
+    (lambda: tune.CLIReporter, "show the experiment in a notebook"),
+    (lambda: air.ScalingConfig, "torchrun"),
+    (lambda: tune.with_resources(count, 2), "takes a dict such as"),
+    (lambda: tune.run("unknown"), "no trainable is registered as 'unknown'"),
+    (lambda: tune.Tuner(count).get_results(), "call fit"),
+]
+
+
+def test_what_is_missing_is_refused_by_name(subtests: pytest.Subtests) -> None:
+    for make, message in MISSING:
+        with subtests.test(message), pytest.raises(UsageError, match=message):
+            make()
 
 
 def endless(config: dict[str, Any]) -> None:
@@ -239,11 +236,8 @@ def test_fail_fast_stops_the_other_trials(tmp_path: Path) -> None:
     with pytest.raises(TrialError, match=r"t0 of .* failed: ValueError: at once"):
         tune.run(fails, name="e", **given)
     trials = tune.ExperimentAnalysis(tmp_path / "e").trials
-    assert [(trial.status, len(trial.results)) for trial in trials] == [
-        ("ERROR", 1),
-        ("TERMINATED", 0),
-        ("TERMINATED", 0),
-    ]
+    assert [trial.status for trial in trials] == ["ERROR", "TERMINATED", "TERMINATED"]
+    assert [len(trial.results) for trial in trials] == [1, 0, 0]
     config = air.RunConfig(failure_config=air.FailureConfig(fail_fast="raise"), storage_path=str(tmp_path))
     with pytest.raises(ValueError, match="at once"):
         tune.Tuner(fails, run_config=config).fit()
@@ -287,18 +281,15 @@ class StopAll(tune.Stopper):
         return True
 
 
-@pytest.mark.parametrize(
-    ("condition", "last"),
-    [
+def test_stop_takes_functions_and_stoppers(tmp_path: Path) -> None:
+    conditions: list[tuple[Any, int]] = [
         (lambda trial_id, result: result["n"] == 2, 2),
         (stopper.MaximumIterationStopper(3), 3),
         ([{"n": 9}, stopper.MaximumIterationStopper(2)], 2),
         (StopAll(), 1),
-    ],
-)
-def test_stop_takes_functions_and_stoppers(tmp_path: Path, condition: Any, last: int) -> None:
-    analysis = tune.run(count, stop=condition, local_dir=tmp_path)
-    assert analysis.trials[0].last_result["n"] == last
+    ]
+    analyses = [tune.run(count, stop=condition, local_dir=tmp_path) for condition, _ in conditions]
+    assert [analysis.trials[0].last_result["n"] for analysis in analyses] == [last for _, last in conditions]
 
 
 def test_a_condition_that_nbckpt_understands_is_left_as_it_is() -> None:
@@ -484,23 +475,20 @@ def test_resources_go_to_ray_if_it_runs_the_trials() -> None:
     assert arguments["max_concurrent"] is None
 
 
-@pytest.mark.parametrize(
-    ("executor", "reserved", "most"),
-    [
-        ("process", {"GPU": 1}, 3),
-        (ProcessExecutor(), {"GPU": 1}, 3),
-        ("slurm partition=gpu", {"CPU": 2, "GPU": 1}, None),
-        ("thread", None, 1),
-        (None, None, 1),
-    ],
-)
 def test_gpus_are_reserved_where_trials_are_processes(
-    monkeypatch: pytest.MonkeyPatch, executor: Any, reserved: dict[str, int] | None, most: int | None
+    monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
     monkeypatch.setattr("os.cpu_count", lambda: 6)
-    given = {} if executor is None else {"executor": executor}
-    arguments = translated({**given, "resources_per_trial": {"cpu": 2, "gpu": 1}})
-    assert (arguments.get("resources_per_trial"), arguments["max_concurrent"]) == (reserved, most)
+    for given, reserved, most in (
+        ({"executor": "process"}, {"GPU": 1}, 3),
+        ({"executor": ProcessExecutor()}, {"GPU": 1}, 3),
+        ({"executor": "slurm partition=gpu"}, {"CPU": 2, "GPU": 1}, None),
+        ({"executor": "thread"}, None, 1),
+        ({}, None, 1),
+    ):
+        with subtests.test(str(given)):
+            arguments = translated({**given, "resources_per_trial": {"cpu": 2, "gpu": 1}})
+            assert (arguments.get("resources_per_trial"), arguments["max_concurrent"]) == (reserved, most)
 
 
 @pytest.mark.slow

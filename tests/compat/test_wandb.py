@@ -26,8 +26,8 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A store of its own; no run stays open."""
     monkeypatch.setenv("NBCKPT_STORE", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(runs, "_said", set())
-    wandb._runs.clear()
+    monkeypatch.setattr(runs, "said", set())
+    wandb.opened_runs.clear()
     yield tmp_path
     for trial in open_trials():
         trial.finish()

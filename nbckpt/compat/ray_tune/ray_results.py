@@ -28,7 +28,7 @@ _PARAMS, _RESULTS, _TABLE, _ERROR = "params.json", "result.json", "progress.csv"
 _CHECKPOINT = re.compile("checkpoint_([0-9]{1,9})")
 _NUMBER = re.compile(r"[+-]?\d{1,300}", re.ASCII)
 _LONGEST_LINE = 16 << 20
-_LONGEST_FILE = 1 << 30
+LONGEST_FILE = 1 << 30
 _LONGEST_ERROR = 64 << 10
 
 _log = logging.getLogger("nbckpt")
@@ -96,7 +96,7 @@ class _Reader:
     def _results(self) -> Iterator[dict[str, Any]]:
         """Yield the results in `result.json`, or in `progress.csv` if there is no such file."""
         is_there = (self._folder / _RESULTS).exists()
-        text = self._text(_RESULTS if is_there else _TABLE, _LONGEST_FILE)
+        text = self._text(_RESULTS if is_there else _TABLE, LONGEST_FILE)
         if not is_there:
             yield from self._rows(text)
             return

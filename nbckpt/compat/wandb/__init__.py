@@ -34,7 +34,7 @@ __all__ = [
 
 _ALLOWED = re.compile(r"[^A-Za-z0-9._-]+")
 _IN_CONFIG = ("name", "notes", "tags", "group", "job_type", "id")
-_runs: list[Run] = []
+opened_runs: list[Run] = []
 
 
 def init(project: str | None = None, *, config: Any = None, **arguments: Any) -> Run:
@@ -50,7 +50,11 @@ def init(project: str | None = None, *, config: Any = None, **arguments: Any) ->
         NotFoundError: *resume* is `must`, and no trial can be continued. Nothing was made.
     """
     given, values = _checked(arguments), {} if config is None else values_of(config)
-    former = _runs[-1] if _runs and _runs[-1].trial is not None and _runs[-1].trial.is_open else None
+    former = (
+        opened_runs[-1]
+        if opened_runs and opened_runs[-1].trial is not None and opened_runs[-1].trial.is_open
+        else None
+    )
     if former is not None and given.get("reinit") == "return_previous":
         return former
     if former is not None and given.get("reinit") != "create_new":
@@ -65,7 +69,10 @@ def init(project: str | None = None, *, config: Any = None, **arguments: Any) ->
         trial = track(name, known, resume=resume, folder=given.get("dir"))
         trial.update_config({key: value for key, value in values.items() if key not in known})
         opened = Run(trial, name, dict(trial.config) | values)
-    _runs[:] = [*(each for each in _runs if each.trial is not None and each.trial.is_open), opened]
+    opened_runs[:] = [
+        *(each for each in opened_runs if each.trial is not None and each.trial.is_open),
+        opened,
+    ]
     return opened
 
 
@@ -80,9 +87,9 @@ def _checked(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _current(name: str) -> Run:
-    if not _runs:
+    if not opened_runs:
         raise UsageError(f"{name} needs an open run: call init(project='baseline') first")
-    return _runs[-1]
+    return opened_runs[-1]
 
 
 def log(data: Mapping[str, Any], step: int | None = None, commit: bool | None = None) -> None:  # noqa: FBT001  W&B's signature
@@ -92,8 +99,8 @@ def log(data: Mapping[str, Any], step: int | None = None, commit: bool | None = 
 
 def finish(exit_code: int | None = None, quiet: bool | None = None) -> None:  # noqa: FBT001  W&B's signature
     """End the open run, if there is one. See `Run.finish`."""
-    if _runs:
-        _runs[-1].finish(exit_code, quiet)
+    if opened_runs:
+        opened_runs[-1].finish(exit_code, quiet)
 
 
 def save(glob_str: str | None = None, base_path: str | None = None, policy: str = "live") -> list[str]:
@@ -134,7 +141,7 @@ summary: Values
 
 def __getattr__(name: str) -> Any:
     if name == "run":
-        return _runs[-1] if _runs else None
+        return opened_runs[-1] if opened_runs else None
     if name in {"config", "summary"}:
         return getattr(_current(name), name)
     if name in NAMES:

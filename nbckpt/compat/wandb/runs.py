@@ -253,11 +253,11 @@ def _renamed(values: Mapping[str, Any]) -> dict[str, Any]:
     return renamed
 
 
-_said: set[str] = set()
+said: set[str] = set()
 
 
 def say_once(name: str, text: str) -> None:
     """Print a line once in a process."""
-    if name not in _said:
-        _said.add(name)
+    if name not in said:
+        said.add(name)
         print(f"nbckpt: {text}")  # noqa: T201  as W&B does
