@@ -35,10 +35,11 @@ class Kernel:
         self.auto = Auto(timeline, clock=lambda: next(seconds))
         self.auto.turn_on(Limits(), {})
 
-    def run(self, source: str) -> None:
-        exec(source, self.names)
-        origin = {"cell": {"count": next(self.cells), "source": source}}
-        self.auto.after_cell(0.0, touched(source, self.names), origin)
+    def run(self, *sources: str) -> None:
+        for source in sources:
+            exec(source, self.names)
+            origin = {"cell": {"count": next(self.cells), "source": source}}
+            self.auto.after_cell(0.0, touched(source, self.names), origin)
 
     def marks(self) -> list[tuple[str, int]]:
         """Return the source and the number of other cells of each point but the first, newest first."""
@@ -56,8 +57,7 @@ class Kernel:
 @pytest.fixture
 def kernel() -> Kernel:
     kernel = Kernel()
-    for source in ("a = 1", "b = 2", "c = 3"):
-        kernel.run(source)
+    kernel.run("a = 1", "b = 2", "c = 3")
     assert kernel.marks() == [("a = 1", 0)]
     return kernel
 

@@ -71,11 +71,11 @@ def made(source: str) -> dict[str, Any]:
     return graph(namespace)
 
 
-@pytest.mark.parametrize("case", PAIRS)
-def test_a_difference_is_seen(case: str) -> None:
-    one, other = PAIRS[case]
-    assert made(one) == made(one)
-    assert made(one) != made(other)
+def test_a_difference_is_seen(subtests: pytest.Subtests) -> None:
+    for case, (one, other) in PAIRS.items():
+        with subtests.test(case):
+            assert made(one) == made(one)
+            assert made(one) != made(other)
 
 
 def test_nan_is_no_difference() -> None:

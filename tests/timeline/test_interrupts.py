@@ -14,29 +14,20 @@ import pytest
 from nbckpt.core.interrupts import uninterrupted
 from nbckpt.core.values import classes
 from nbckpt.errors import StoreError
-from nbckpt.store import MemoryStore
 from nbckpt.timeline import arrival, timeline
 from nbckpt.timeline.timeline import Timeline
-from nbckpt.tracker import Tracker
 from nbckpt.tracker.binding import Binder
+from tests.timeline.test_timeline import Kernel
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a process cannot interrupt itself there")
 
 
-class Kernel:
-    """A namespace with a point of each of two states."""
-
-    def __init__(self) -> None:
-        self.names: dict[str, Any] = {"__name__": "__main__", "a": [1]}
-        self.timeline = Timeline(Tracker(MemoryStore()), self.names, frozenset)
-        self.timeline.record({})
-        self.names["a"].append(2)
-        self.timeline.record({})
-
-
 @pytest.fixture
 def kernel() -> Kernel:
-    return Kernel()
+    """A kernel with a point of each of two states."""
+    kernel = Kernel()
+    kernel.run("a = [1]", "a.append(2)")
+    return kernel
 
 
 def interrupt() -> None:
@@ -55,22 +46,18 @@ def test_an_undo_that_is_interrupted_is_done(kernel: Kernel, owner: Any, step: s
         return work(*given, **named)
 
     with patch.object(owner, step, interrupted), pytest.raises(KeyboardInterrupt):
-        kernel.timeline.undo(1, {})
+        kernel.undo()
     assert kernel.names["a"] == [1]
-    kernel.timeline.redo(1, {})
+    kernel.redo()
     assert kernel.names["a"] == [1, 2]
 
 
 def test_an_interrupt_as_a_class_goes_back_comes_afterwards(kernel: Kernel) -> None:
-    exec("class C:\n    v = 1", kernel.names)
-    kernel.timeline.record({})
-    kernel.names["C"].v = 2
-    kernel.names["a"].append(3)
-    kernel.timeline.record({})
+    kernel.run("class C:\n    v = 1", "C.v = 2; a.append(3)")
     with patch.object(classes, "_intern_texts", lambda _: interrupt()), pytest.raises(KeyboardInterrupt):
-        kernel.timeline.undo(1, {})
+        kernel.undo()
     assert (kernel.names["C"].v, kernel.names["a"]) == (1, [1, 2])
-    kernel.timeline.redo(1, {})
+    kernel.redo()
     assert (kernel.names["C"].v, kernel.names["a"]) == (2, [1, 2, 3])
 
 
@@ -81,9 +68,9 @@ def test_an_undo_that_fails_leaves_the_way_back(kernel: Kernel) -> None:
 
     failing = StoreError("the store does not answer")
     with patch.object(timeline, "arrive", side_effect=failing), pytest.raises(StoreError):
-        kernel.timeline.undo(1, {})
+        kernel.undo()
     assert kernel.names["a"] == [1]
-    kernel.timeline.undo(1, {})
+    kernel.undo()
     assert kernel.names["a"] == [1, 2]
 
 

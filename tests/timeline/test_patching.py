@@ -8,37 +8,19 @@ import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from nbckpt.store import LocalStore
-from nbckpt.timeline.timeline import Timeline
-from nbckpt.tracker import Tracker
+from tests.timeline.test_timeline import Kernel
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells whose memory it is")
 
 
-class Kernel:
-    """A namespace whose cells leave points."""
-
-    def __init__(self, folder: Path) -> None:
-        self.names: dict[str, Any] = {"__name__": "__main__", "np": np}
-        self.timeline = Timeline(Tracker(LocalStore(folder)), self.names, lambda: frozenset({"np"}))
-
-    def run(self, source: str, **beside: Any) -> None:
-        self.names |= beside
-        exec(source, self.names)
-        self.timeline.record({})
-
-    def undo(self) -> Any:
-        return self.timeline.undo(1, {})
-
-
 @pytest.fixture
 def kernel(tmp_path: Path) -> Kernel:
-    return Kernel(tmp_path)
+    return Kernel(LocalStore(tmp_path))
 
 
 def test_an_alias_that_no_variable_has_sees_the_undo(kernel: Kernel) -> None:
@@ -48,21 +30,19 @@ def test_an_alias_that_no_variable_has_sees_the_undo(kernel: Kernel) -> None:
     kernel.undo()
     assert kernel.names["a"] is array
     assert (alias[15], kernel.names["view"][5], kernel.names["parts"]["more"][0][3]) == (0, 0, 1)
-    kernel.timeline.redo(1, {})
+    kernel.redo()
     assert (alias[15], kernel.names["view"][5], kernel.names["parts"]["more"][0][3]) == (7, 7, 9)
     assert kernel.timeline.record({}) is None
 
 
 def test_a_patched_variable_is_named_as_changed(kernel: Kernel) -> None:
-    kernel.run("a = np.zeros(100_000); b = 1")
-    kernel.run("a[0] = 1")
+    kernel.run("a = np.zeros(100_000); b = 1", "a[0] = 1")
     assert kernel.undo().changes == {"a": "changed"}
 
 
 @pytest.mark.parametrize("change", ["a = a.reshape(100, -1)", "a = a.view('i8')", "a = np.ones(200_000)"])
 def test_another_form_of_an_array_is_replaced(kernel: Kernel, change: str) -> None:
-    kernel.run("a = np.zeros(100_000)")
-    kernel.run(f"a[0] = 1; {change}")
+    kernel.run("a = np.zeros(100_000)", f"a[0] = 1; {change}")
     array = kernel.names["a"]
     was = array.copy()
     kernel.undo()
@@ -72,17 +52,15 @@ def test_another_form_of_an_array_is_replaced(kernel: Kernel, change: str) -> No
 
 @pytest.mark.parametrize("part", ["[:, 0]", "[::2, ::2]", "[::-2].T"])
 def test_an_array_that_is_saved_as_a_copy_is_replaced(kernel: Kernel, part: str) -> None:
-    kernel.run(f"a = np.zeros((100_000, 2)){part}")
-    kernel.run("a[0] = 7")
+    kernel.run(f"a = np.zeros((100_000, 2)){part}", "a[0] = 7")
     kernel.undo()
     assert (kernel.names["a"] == 0).all()
-    kernel.timeline.redo(1, {})
+    kernel.redo()
     assert (kernel.names["a"][0] == 7).all()
 
 
 def test_memory_that_cannot_be_written_to_is_replaced(kernel: Kernel) -> None:
-    kernel.run("a = np.zeros(100_000)")
-    kernel.run("a = np.ones(100_000); a.flags.writeable = False")
+    kernel.run("a = np.zeros(100_000)", "a = np.ones(100_000); a.flags.writeable = False")
     array = kernel.names["a"]
     kernel.undo()
     assert array[0] == 1
@@ -94,7 +72,8 @@ def test_a_file_that_an_array_maps_is_never_written_to(kernel: Kernel, tmp_path:
     file.write_bytes(bytes(800_000))
     with file.open("r+b") as opened:
         memory = mmap.mmap(opened.fileno(), 0)
-    kernel.run("pass", a=np.frombuffer(memory))
+    kernel.names["a"] = np.frombuffer(memory)
+    kernel.timeline.record({})
     kernel.run("a[0] = 5")
     kernel.undo()
     assert np.fromfile(file)[0] == 5
@@ -103,15 +82,15 @@ def test_a_file_that_an_array_maps_is_never_written_to(kernel: Kernel, tmp_path:
 
 def test_an_index_finds_its_labels_after_an_undo(kernel: Kernel) -> None:
     frame = pytest.importorskip("pandas").DataFrame
-    kernel.run("f = F({'x': np.arange(10_000)}, index=np.arange(10_000)); del F", F=frame)
+    kernel.names["f"] = frame({"x": np.arange(10_000)}, index=np.arange(10_000))
+    kernel.timeline.record({})
     kernel.run("f.index = np.arange(10_000)[::-1].copy(); f.loc[9_999]")
     kernel.undo()
     assert kernel.names["f"].loc[9_999, "x"] == 9_999
 
 
 def test_memory_is_replaced_while_a_thread_of_the_user_runs(kernel: Kernel) -> None:
-    kernel.run("a = np.zeros(100_000)")
-    kernel.run("a[0] = 1")
+    kernel.run("a = np.zeros(100_000)", "a[0] = 1")
     array, done = kernel.names["a"], threading.Event()
     thread = threading.Thread(target=done.wait)
     thread.start()
@@ -136,8 +115,7 @@ def test_damaged_bytes_are_named_and_nothing_is_patched(kernel: Kernel, tmp_path
 
 
 def test_what_changed_while_it_was_saved_is_replaced(kernel: Kernel) -> None:
-    kernel.run("a = np.zeros(1_000_000)")
-    kernel.run("a[0] = 1")
+    kernel.run("a = np.zeros(1_000_000)", "a[0] = 1")
     here = kernel.timeline.here
     assert here is not None
     mixed = tuple(replace(value, changed=True) for value in here.manifest.values)

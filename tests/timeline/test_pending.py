@@ -59,6 +59,12 @@ class Kernel:
         exec(source, self.names)
         self.timeline.begin({})
 
+    def undone(self) -> list[int]:
+        """Return the list after an undo of the last cell."""
+        self.timeline.undo(1, {})
+        undone: list[int] = self.names["b"]
+        return undone
+
     def opened(self) -> Timeline:
         self.store.gate.set()
         self.timeline.settle()
@@ -175,8 +181,7 @@ def test_a_failed_point_leaves_its_changes_to_the_next(kernel: Kernel) -> None:
     kernel.timeline.begin({}, frozenset())  # a cell that touches nothing
     kernel.timeline.settle()
     assert kernel.timeline.trouble is None
-    kernel.timeline.undo(1, {})
-    assert kernel.names["b"] == [1]
+    assert kernel.undone() == [1]
 
 
 def test_a_dropped_point_is_never_shown(kernel: Kernel) -> None:
@@ -190,8 +195,7 @@ def test_a_dropped_point_is_never_shown(kernel: Kernel) -> None:
     pending.wait()
     assert kernel.points() == had
     kernel.timeline.record({})
-    kernel.timeline.undo(1, {})
-    assert kernel.names["b"] == [1]
+    assert kernel.undone() == [1]
 
 
 def test_gc_during_the_writing_is_made_good(kernel: Kernel) -> None:
@@ -217,8 +221,7 @@ def test_gc_during_the_writing_is_made_good(kernel: Kernel) -> None:
 def test_undo_waits_for_the_point_of_the_cell_before(kernel: Kernel) -> None:
     kernel.run("b.append(2)")
     threading.Timer(0.01, kernel.store.gate.set).start()
-    kernel.timeline.undo(1, {})
-    assert kernel.names["b"] == [1]
+    assert kernel.undone() == [1]
 
 
 def test_a_store_that_does_not_answer_holds_nobody_up() -> None:
@@ -234,8 +237,7 @@ def test_a_store_that_does_not_answer_holds_nobody_up() -> None:
     kernel.store.gate.set()
     pending.wait()
     kernel.timeline.record({})
-    kernel.timeline.undo(1, {})
-    assert kernel.names["b"] == [1]
+    assert kernel.undone() == [1]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork")

@@ -23,8 +23,7 @@ def test_the_working_directory_goes_back_and_forward(folders: tuple[Path, Path])
     first, second = folders
     kernel = Kernel()
     kernel.names["second"] = str(second)
-    kernel.run("import os; a = 1; second")
-    kernel.run("a = 2; os.chdir(second)")
+    kernel.run("import os; a = 1; second", "a = 2; os.chdir(second)")
     assert kernel.undo().places == (f"The working directory is {first} again.",)
     assert Path.cwd() == first
     kernel.redo()

@@ -58,14 +58,15 @@ def test_an_untouched_array_is_proven() -> None:
     assert not glance.written
 
 
-@pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_changed_array_is_not_proven(change: str) -> None:
-    array = np.full(SIZE, 7.0)
-    watch, prints = watched(array)
-    CHANGES[change](array)
-    glance = watch.look({"a": array}, prints)
-    assert (glance.written, glance.proven) == ({"a"}, {})
+def test_a_changed_array_is_not_proven(subtests: pytest.Subtests) -> None:
+    for part, change in CHANGES.items():
+        with subtests.test(part):
+            array = np.full(SIZE, 7.0)
+            watch, prints = watched(array)
+            change(array)
+            glance = watch.look({"a": array}, prints)
+            assert (glance.written, glance.proven) == ({"a"}, {})
 
 
 def test_another_array_over_the_same_memory_is_not_proven() -> None:
@@ -86,8 +87,7 @@ def test_a_glance_that_is_not_kept_proves_nothing_later() -> None:
 def apart(kernel: Kernel, source: str) -> bool:
     """Run a cell after the array was proven, and tell whether the array stayed apart."""
     kernel.run("big = np.ones(1 << 19); holder = {}; part = None")
-    for _ in range(3):
-        kernel.run("small = [1]")
+    kernel.run(*["small = [1]"] * 3)
     step = kernel.run(source)
     assert step is not None
     return "big" not in step.looked_at
@@ -170,9 +170,7 @@ def test_only_plain_states_can_be_the_same() -> None:
 )
 def test_memory_that_a_point_makes_for_a_moment_is_not_watched(source: str) -> None:
     kernel = Kernel()
-    kernel.run(source)
-    for number in range(3):
-        kernel.run(f"small = [{number}]")
+    kernel.run(source, "small = [0]", "small = [1]", "small = [2]")
     step = kernel.run("other = np.full(1 << 21, 7, 'i1')")  # it may take the place of that memory
     assert step is not None
     assert "large" not in step.looked_at
@@ -180,9 +178,7 @@ def test_memory_that_a_point_makes_for_a_moment_is_not_watched(source: str) -> N
 
 def test_memory_below_a_strided_array_is_watched() -> None:
     kernel = Kernel()
-    kernel.run("large = np.ones((1 << 20, 2))[:, 0]")
-    for number in range(3):
-        kernel.run(f"small = [{number}]")
+    kernel.run("large = np.ones((1 << 20, 2))[:, 0]", "small = [0]", "small = [1]", "small = [2]")
     kernel.names["large"].base[1 << 19] = 5  # no cell names it
     step = kernel.run("small = [3]")
     assert step is not None

@@ -30,9 +30,10 @@ class Kernel:
         self.auto = Auto(Timeline(Tracker(store), self.names, frozenset), clock=lambda: 0.0)
         self.auto.turn_on(limits, {})
 
-    def run(self, source: str) -> None:
-        self.begin(source)
-        join()
+    def run(self, *sources: str) -> None:
+        for source in sources:
+            self.begin(source)
+            join()
 
     def begin(self, source: str) -> None:
         """Run a cell, and wait until its point is there. Points may be removed afterwards."""
@@ -109,8 +110,7 @@ def slow() -> Iterator[Slow]:
 
 def test_a_kernel_without_a_notebook_keeps_its_newest_points(store: MemoryStore) -> None:
     kernel = Kernel(store, Limits(keep=3))
-    for number in range(9):
-        kernel.run(f"a = {number}")
+    kernel.run(*(f"a = {number}" for number in range(9)))
     assert len(kernel.ids()) == 3
     kernel.auto.timeline.undo(2, {})
     assert kernel.names["a"] == 6
@@ -118,10 +118,8 @@ def test_a_kernel_without_a_notebook_keeps_its_newest_points(store: MemoryStore)
 
 def test_two_kernels_of_one_notebook_keep_their_own_points(store: MemoryStore) -> None:
     first, second = Kernel(store, Limits(keep=3)), Kernel(store, Limits(keep=3))
-    first.run("a = 1")
-    first.run("a = 2")
-    for number in range(9):
-        second.run(f"a = {number}")
+    first.run("a = 1", "a = 2")
+    second.run(*(f"a = {number}" for number in range(9)))
     assert len(first.ids()) == 3
     first.auto.timeline.undo(2, {})
     assert "a" not in first.names
@@ -143,16 +141,14 @@ def test_points_of_a_kernel_that_ended_go_after_a_day(
     ended.run("a = 1")
     monkeypatch.setattr("nbckpt.timeline.retention.datetime", Tomorrow)
     kernel = Kernel(store, Limits(keep=3))
-    for number in range(4):
-        kernel.run(f"a = {number}")
+    kernel.run(*(f"a = {number}" for number in range(4)))
     assert not ended.ids()
     assert len(kernel.ids()) == 3
 
 
 def test_points_beyond_a_size_go(store: MemoryStore) -> None:
     kernel = Kernel(store, Limits(keep=None, most=300_000))
-    for number in range(9):
-        kernel.run(f"import random; a = random.Random({number}).randbytes(100_000)")
+    kernel.run(*(f"import random; a = random.Random({number}).randbytes(100_000)" for number in range(9)))
     assert len(kernel.ids()) == 2
     kernel.auto.timeline.undo(1, {})
 
@@ -168,8 +164,7 @@ def test_points_are_listed_only_when_some_may_have_to_go(
     for number in range(58):
         kernel.run(f"a = {number}")
     assert (len(lists), len(kernel.ids())) == (1, 59)
-    for number in range(4):
-        kernel.run(f"b = {number}")
+    kernel.run(*(f"b = {number}" for number in range(4)))
     assert len(kernel.ids()) == 60
 
 
@@ -224,8 +219,7 @@ def test_no_cell_waits_for_the_removal_of_points(slow: Slow) -> None:
 
 def test_undo_goes_to_a_point_that_was_to_be_removed(slow: Slow) -> None:
     kernel = Kernel(slow, Limits(keep=None))
-    for number in range(4):
-        kernel.run(f"a = {number}")
+    kernel.run(*(f"a = {number}" for number in range(4)))
     kernel.auto.turn_on(Limits(keep=2), {})
     slow.shut()
     kernel.begin("a = 4")
@@ -256,8 +250,7 @@ def test_a_point_made_during_the_removal_stays(slow: Slow) -> None:
 def test_a_point_that_could_not_be_removed_goes_after_the_next(slow: Slow) -> None:
     kernel = Kernel(slow, Limits(keep=2))
     slow.fails = True
-    for number in range(4):
-        kernel.run(f"a = {number}")
+    kernel.run(*(f"a = {number}" for number in range(4)))
     assert len(kernel.ids()) == 5
     slow.fails = False
     kernel.run("b = 1")

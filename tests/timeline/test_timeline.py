@@ -30,11 +30,14 @@ class Kernel:
         self.timeline = Timeline(self.tracker, self.names, lambda: frozenset({"np"}))
         self.timeline.record({})
 
-    def run(self, source: str) -> Step | None:
-        before = touched(source, self.names)
-        exec(source, self.names)
-        both = before | touched(source, self.names)
-        return self.timeline.record({}, None if both.everything else both.names)
+    def run(self, *sources: str) -> Step | None:
+        """Run cells, one after the other, and return the step of the last."""
+        for source in sources:
+            before = touched(source, self.names)
+            exec(source, self.names)
+            both = before | touched(source, self.names)
+            step = self.timeline.record({}, None if both.everything else both.names)
+        return step
 
     def save(self, name: str) -> Manifest:
         return self.tracker.save(self.names, name, hidden={"np"}).manifest
@@ -52,8 +55,7 @@ def kernel() -> Kernel:
 
 
 def test_a_step_names_what_changed_and_what_went(kernel: Kernel) -> None:
-    kernel.run("a = [1]; b = 2; c = 3")
-    step = kernel.run("a.append(2); del b")
+    step = kernel.run("a = [1]; b = 2; c = 3", "a.append(2); del b")
     assert step is not None
     assert (step.changed, step.removed) == (("a",), ("b",))
 
@@ -75,9 +77,7 @@ def test_reading_what_an_array_of_pandas_notes_leaves_no_point(kernel: Kernel) -
 
 
 def test_undo_and_redo_step_through_cells(kernel: Kernel) -> None:
-    kernel.run("a = [1]")
-    kernel.run("a.append(2)")
-    kernel.run("b = a")
+    kernel.run("a = [1]", "a.append(2)", "b = a")
     kernel.undo(2)
     assert kernel.names["a"] == [1]
     assert "b" not in kernel.names
@@ -87,9 +87,7 @@ def test_undo_and_redo_step_through_cells(kernel: Kernel) -> None:
 
 
 def test_equal_variables_stay_the_same_objects(kernel: Kernel) -> None:
-    kernel.run("a = [1]; h = {'a': a}; other = [9]")
-    kernel.run("c = [2]")
-    kernel.run("c.append(3)")
+    kernel.run("a = [1]; h = {'a': a}; other = [9]", "c = [2]", "c.append(3)")
     a, h, other = kernel.names["a"], kernel.names["h"], kernel.names["other"]
     kernel.undo()
     assert (kernel.names["a"], kernel.names["h"], kernel.names["other"]) == (a, h, other)
@@ -108,8 +106,7 @@ def test_a_changed_group_is_replaced_as_a_whole(kernel: Kernel) -> None:
 
 
 def test_parts_that_are_shared_otherwise_are_a_change(kernel: Kernel) -> None:
-    kernel.run("x = [1]; y = [1]; a = [x, y]; b = [x, y]")
-    kernel.run("b[0], b[1] = y, x")
+    kernel.run("x = [1]; y = [1]; a = [x, y]; b = [x, y]", "b[0], b[1] = y, x")
     assert kernel.names["a"][0] is kernel.names["b"][1]
     kernel.undo()
     assert kernel.names["a"][0] is kernel.names["b"][0]
@@ -125,9 +122,7 @@ def test_an_uncommon_change_before_undo_is_not_lost(kernel: Kernel) -> None:
 
 
 def test_a_value_that_cannot_be_saved_stays_and_is_named(kernel: Kernel) -> None:
-    kernel.run("g = (i for i in [1, 2]); a = 1")
-    kernel.run("a = 2")
-    kernel.run("g = 7")
+    kernel.run("g = (i for i in [1, 2]); a = 1", "a = 2", "g = 7")
     arrived = kernel.undo(2)
     assert arrived.unheld == ("g",)
     assert kernel.names["g"] == 7
@@ -223,8 +218,7 @@ def test_a_checkout_of_part_of_a_notebook_is_refused(kernel: Kernel) -> None:
 
 
 def test_the_random_state_goes_back_too(kernel: Kernel) -> None:
-    kernel.run("np.random.seed(0)")
-    kernel.run("x = float(np.random.rand())")
+    kernel.run("np.random.seed(0)", "x = float(np.random.rand())")
     first = kernel.names["x"]
     kernel.undo()
     kernel.run("x = float(np.random.rand())")
@@ -252,8 +246,7 @@ def _full(*_: Any, **__: Any) -> Any:
 
 def test_gc_between_two_points_takes_nothing_that_is_needed(tmp_path: Path) -> None:
     kernel = Kernel(LocalStore(tmp_path))
-    kernel.run("a = np.arange(100_000.0); b = 'x' * 50_000")
-    kernel.run("a[0] = 5")
+    kernel.run("a = np.arange(100_000.0); b = 'x' * 50_000", "a[0] = 5")
     for _ in range(2):
         collect(kernel.timeline.history, wait=lambda _: None)
     kernel.run("c = 1")
@@ -301,9 +294,7 @@ def test_another_threads_change_is_in_the_next_point(kernel: Kernel) -> None:
 
 
 def test_instances_follow_a_change_of_their_class(kernel: Kernel) -> None:
-    kernel.run("class C:\n    v = 1")
-    kernel.run("o = C()")
-    kernel.run("C.v = 2")
+    kernel.run("class C:\n    v = 1", "o = C()", "C.v = 2")
     kernel.undo()
     assert kernel.names["o"].v == 1
     assert isinstance(kernel.names["o"], kernel.names["C"])
@@ -326,9 +317,7 @@ def test_what_a_decorator_added_to_a_class_goes_back(kernel: Kernel) -> None:
 
 def test_a_class_that_no_variable_holds_is_set_back(kernel: Kernel) -> None:
     kernel.run("def make():\n    class C:\n        v = 1\n        def f(self): return self.v\n    return C()")
-    kernel.run("o = make()")
-    kernel.run("type(o).v = 2")
-    kernel.run("o.more = True")
+    kernel.run("o = make()", "type(o).v = 2", "o.more = True")
     kernel.undo(2)
     assert kernel.names["o"].f() == 1
     kernel.redo(2)
@@ -336,10 +325,7 @@ def test_a_class_that_no_variable_holds_is_set_back(kernel: Kernel) -> None:
 
 
 def test_a_class_that_was_defined_again_keeps_its_former_self(kernel: Kernel) -> None:
-    kernel.run("class C:\n    v = [1]")
-    kernel.run("o = C()")
-    kernel.run("C.v.append(2)")
-    kernel.run("class C:\n    v = [3]")
+    kernel.run("class C:\n    v = [1]", "o = C()", "C.v.append(2)", "class C:\n    v = [3]")
     kernel.undo(2)
     assert (kernel.names["o"].v, kernel.names["C"].v) == ([1], [1])
     kernel.redo(2)
@@ -348,10 +334,7 @@ def test_a_class_that_was_defined_again_keeps_its_former_self(kernel: Kernel) ->
 
 def test_variables_share_with_their_class_again(kernel: Kernel) -> None:
     kernel.run("class C:\n    tags = []\n    def f(self): pass\n    @classmethod\n    def g(cls): pass")
-    kernel.run("o = C(); p = C()")
-    kernel.run("tags = C.tags")
-    kernel.run("calls = [o.f]; f, g = C.f, C.g")
-    kernel.run("o.v = 1")
+    kernel.run("o = C(); p = C()", "tags = C.tags", "calls = [o.f]; f, g = C.f, C.g", "o.v = 1")
     kernel.undo()
     names = kernel.names
     assert names["o"].f in names["calls"]
@@ -365,8 +348,7 @@ def test_variables_share_with_their_class_again(kernel: Kernel) -> None:
 
 def test_views_of_a_dict_follow_it_again(kernel: Kernel) -> None:
     kernel.run("from types import MappingProxyType; d = {'a': 1}")
-    kernel.run("k, i, p = d.keys(), d.items(), MappingProxyType(d)")
-    kernel.run("d.clear()")
+    kernel.run("k, i, p = d.keys(), d.items(), MappingProxyType(d)", "d.clear()")
     arrived = kernel.undo()
     assert (arrived.unseen, kernel.names["d"]) == ((), {"a": 1})
     kernel.run("d['b'] = 2")
@@ -391,14 +373,12 @@ def test_memory_that_no_name_leads_to_is_looked_at(kernel: Kernel) -> None:
 
 
 def test_what_an_undo_could_not_bring_back_is_in_the_next_point(kernel: Kernel) -> None:
-    kernel.run("g = (i for i in [1]); a = 1")
-    kernel.run("g = [7]")
+    kernel.run("g = (i for i in [1]); a = 1", "g = [7]")
     kernel.undo()
     kernel.redo()
     kernel.undo()
     assert kernel.names["g"] == [7]
-    kernel.run("a = 2")
-    kernel.run("del g")
+    kernel.run("a = 2", "del g")
     kernel.undo()
     assert kernel.names["g"] == [7]
     kernel.undo()
@@ -407,21 +387,17 @@ def test_what_an_undo_could_not_bring_back_is_in_the_next_point(kernel: Kernel) 
 
 def test_what_cannot_be_loaded_stays_and_is_in_the_next_point(kernel: Kernel) -> None:
     kernel.run("class Stuck:\n    def __reduce__(self):\n        return eval, ('open_ and 1 / 0 or 5',)")
-    kernel.run("open_ = True; s = Stuck(); a = 1")
-    kernel.run("s = [8]; a = 2")
+    kernel.run("open_ = True; s = Stuck(); a = 1", "s = [8]; a = 2")
     arrived = kernel.undo()
     assert [failure.names for failure in arrived.failed] == [("s",)]
     assert (kernel.names["s"], kernel.names["a"]) == ([8], 1)
-    kernel.run("a = 3")
-    kernel.run("s = None")
+    kernel.run("a = 3", "s = None")
     kernel.undo()
     assert kernel.names["s"] == [8]
 
 
 def test_a_class_that_cannot_be_saved_any_more_is_set_back(kernel: Kernel) -> None:
-    kernel.run("class C:\n    size = 1")
-    kernel.run("o = C(); g = (part for part in [1])")
-    kernel.run("C.size = g")
+    kernel.run("class C:\n    size = 1", "o = C(); g = (part for part in [1])", "C.size = g")
     kernel.undo()
     assert (kernel.names["C"].size, kernel.names["o"].size) == (1, 1)
     assert kernel.timeline.record({}) is None
