@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -89,39 +90,40 @@ def test_a_failed_store_call_loses_nothing(command: str, halfway: bool, file: Pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", range(1, 30))
-def test_a_failed_save_is_invisible_and_the_next_one_works(n: int) -> None:
-    store, tracker = filled()
-    before = view(store)
-    faulty = FaultyStore(store, fail_at=n)
-    on(tracker, faulty)
-    with suppress(StoreError):
+def test_a_failed_save_is_invisible_and_the_next_one_works() -> None:
+    for n in itertools.count(1):
+        store, tracker = filled()
+        before = view(store)
+        on(tracker, faulty := FaultyStore(store, fail_at=n))
+        with suppress(StoreError):
+            tracker.save({"x": B[::-1].copy()}, "x", variables=["x"])
+            assert not faulty.failed
+            return
+        assert view(store) == before, n
         tracker.save({"x": B[::-1].copy()}, "x", variables=["x"])
-        assert faulty.failed == 0
-        return
-    assert view(store) == before
-    tracker.save({"x": B[::-1].copy()}, "x", variables=["x"])
-    namespace: dict[str, Any] = {}
-    assert tracker.restore("x", namespace).failed == ()
-    assert np.array_equal(namespace["x"], B[::-1])
+        namespace: dict[str, Any] = {}
+        assert tracker.restore("x", namespace).failed == ()
+        assert np.array_equal(namespace["x"], B[::-1])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", range(1, 30))
-def test_a_failed_restore_changes_nothing_or_names_the_rest(n: int) -> None:
+def test_a_failed_restore_changes_nothing_or_names_the_rest() -> None:
     """A variable that it names as failed keeps its value."""
-    store, tracker = filled()
-    namespace = {"a": "mine", "b": "mine"}
-    on(tracker, FaultyStore(store, fail_at=n))
-    try:
-        restored = tracker.restore("two", namespace)
-    except StoreError:
-        assert namespace == {"a": "mine", "b": "mine"}
-    else:
-        for name in (name for failure in restored.failed for name in failure.names):
-            assert namespace[name] == "mine"
-    assert Tracker(store).restore("two", namespace).failed == ()
-    assert np.array_equal(namespace["b"], B)
+    for n in itertools.count(1):
+        store, tracker = filled()
+        namespace = {"a": "mine", "b": "mine"}
+        on(tracker, faulty := FaultyStore(store, fail_at=n))
+        try:
+            restored = tracker.restore("two", namespace)
+        except StoreError:
+            assert namespace == {"a": "mine", "b": "mine"}, n
+        else:
+            for name in (name for failure in restored.failed for name in failure.names):
+                assert namespace[name] == "mine", n
+        assert Tracker(store).restore("two", namespace).failed == ()
+        assert np.array_equal(namespace["b"], B)
+        if not faulty.failed:
+            return
 
 
 # What a store may be instead of one.
@@ -246,11 +248,9 @@ WORDS = [
 WORDS += ["tag s t", "export s {}/out", "trust s", "trust --store", "snippet s", "doctor", "save t", "rm s"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("damage", DAMAGE)
-@pytest.mark.parametrize("words", WORDS)
-def test_damage_gives_an_answer_or_one_clear_error(tmp_path: Path, damage: str, words: str) -> None:
-    tracker = Tracker(tmp_path / "s")
+def saved(folder: Path, damage: str) -> Path:
+    """Save a checkpoint in a new store, damage the store, and return the folder of the store."""
+    tracker = Tracker(folder / "s")
     tracker.save({"a": A, "b": B, "n": 1}, "s", variables=["a", "b", "n"], message="old")
     prefix, change = DAMAGE[damage]
     (key,) = tracker.store.keys(prefix)
@@ -259,17 +259,28 @@ def test_damage_gives_an_answer_or_one_clear_error(tmp_path: Path, damage: str, 
         tracker.store.delete(key)
     else:
         tracker.store.put(key, data)
-    namespace = {"a": A, "b": B, "x": 5}
-    try:
-        answer = ask(Tracker(tmp_path / "s"), words.format(tmp_path), namespace)
-    except NbckptError as error:
-        answer = str(error)
-        assert namespace["x"] == 5
-    assert answer
-    assert not RAW_TYPES.search(answer)
-    for name, array in (("a", A), ("b", B)):
-        lazy = damage == "a bit in a body" and "lazy" in words
-        assert lazy or np.array_equal(namespace[name], array)
+    return folder / "s"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_damage_gives_an_answer_or_one_clear_error(
+    tmp_path: Path, damage: str, subtests: pytest.Subtests
+) -> None:
+    for at, words in enumerate(WORDS):
+        with subtests.test(words):
+            store = saved(tmp_path / str(at), damage)
+            namespace = {"a": A, "b": B, "x": 5}
+            try:
+                answer = ask(Tracker(store), words.format(store.parent), namespace)
+            except NbckptError as error:
+                answer = str(error)
+                assert namespace["x"] == 5
+            assert answer
+            assert not RAW_TYPES.search(answer)
+            for name, array in (("a", A), ("b", B)):
+                lazy = damage == "a bit in a body" and "lazy" in words
+                assert lazy or np.array_equal(namespace[name], array)
 
 
 ERRORS: dict[str, tuple[type[NbckptError], str]] = {
@@ -287,14 +298,9 @@ ERRORS: dict[str, tuple[type[NbckptError], str]] = {
 
 @pytest.mark.parametrize("damage", ERRORS)
 def test_the_error_names_the_thing_and_the_cause(tmp_path: Path, damage: str) -> None:
-    tracker = Tracker(tmp_path / "s")
-    tracker.save({"a": A}, "s", variables=["a"], message="old")
-    prefix, change = DAMAGE[damage]
-    (key,) = tracker.store.keys(prefix)
-    tracker.store.put(key, change(tracker.store.get(key)) or b"")
     kind, message = ERRORS[damage]
     with pytest.raises(kind, match=message):
-        Tracker(tmp_path / "s").restore("s", {})
+        Tracker(saved(tmp_path, damage)).restore("s", {})
 
 
 @pytest.mark.parametrize(

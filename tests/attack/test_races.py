@@ -32,7 +32,8 @@ from nbckpt.sync.stores import mirror
 from nbckpt.testing.faults import Call, _Around
 from nbckpt.tracker import Tracker
 
-STEP = share.of(1, 11)
+STEP = share.of(1, 5)
+ENDS = ["goes on", "fails", "dies", "dies later"]
 DISTANT = 10**9
 NEW = {"a": A, "b": B[::-1].copy(), "n": 7}
 IMPORTED = {"b": B, "c": np.arange(90_000)}
@@ -157,9 +158,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ends", ["goes on", "fails", "dies", "dies later"])
-@pytest.mark.parametrize("second", SECOND)
-@pytest.mark.parametrize("first", FIRST)
+@pytest.mark.parametrize(("first", "second", "ends"), share.cases(FIRST, SECOND, ENDS))
 def test_two_commands_at_once_leave_an_undamaged_store(
     first: str, second: str, ends: str, tmp_path: Path
 ) -> None:
@@ -290,9 +289,7 @@ HEALING: dict[str, Callable[[Tracker, Store], object]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("ends", ["goes on", "fails", "dies", "dies later"])
-@pytest.mark.parametrize("second", HEALING)
-@pytest.mark.parametrize("first", HEALING)
+@pytest.mark.parametrize(("first", "second", "ends"), share.cases(HEALING, HEALING, ENDS))
 def test_two_commands_at_once_in_a_damaged_store_lose_nothing(first: str, second: str, ends: str) -> None:
     for at in itertools.count(1, STEP):
         store, copy = damaged()
@@ -325,3 +322,12 @@ def test_two_commands_at_once_in_a_damaged_store_lose_nothing(first: str, second
             assert np.array_equal(again["a"], A), at
         if between.counted < at:
             return
+
+
+def test_each_value_meets_each_value_of_another_column() -> None:
+    columns = (tuple(FIRST), tuple(SECOND), tuple(ENDS))
+    chosen = share.covering_pairs(*columns)
+    assert len(chosen) < len(FIRST) * len(SECOND) * 1.2
+    for one, other in itertools.combinations(range(3), 2):
+        met = {(case[one], case[other]) for case in chosen}
+        assert met == set(itertools.product(columns[one], columns[other]))

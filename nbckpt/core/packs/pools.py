@@ -57,10 +57,11 @@ The threads of a trial and of a syncer do run such code.
 
 def others_run() -> bool:
     """Tell whether a thread of the user is running, which could write to the data being saved."""
-    return any(not _is_harmless(thread) for thread in threading.enumerate())
+    return any(not is_harmless(thread) for thread in threading.enumerate())
 
 
-def _is_harmless(thread: threading.Thread) -> bool:
+def is_harmless(thread: threading.Thread) -> bool:
+    """Tell whether a thread runs no code of the user, and so never writes to the data being saved."""
     homes = {type(thread).__module__, getattr(target_of(thread), "__module__", "") or ""}
     known = any(home.partition(".")[0] in _QUIET for home in homes)
     is_ours = thread is threading.current_thread() or thread.name.startswith(_OURS)
