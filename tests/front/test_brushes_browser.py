@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from front.test_front_browser import address, names, opened, page
+from front.conftest import names, opened
 from playwright.sync_api import Locator, Page, expect
-
-from notebook.lab import browser, chromium
-
-__all__ = ["address", "browser", "chromium", "page"]
 
 pytestmark = pytest.mark.browser
 
@@ -17,8 +13,7 @@ def head(panel: Locator, name: str) -> Locator:
     return panel.get_by_role("columnheader", name=name).locator(".nb-head-brush")
 
 
-def test_dragging_in_a_head_filters_and_a_click_clears(page: Page, address: str) -> None:
-    panel = opened(page, address)
+def test_dragging_in_a_head_filters_and_a_click_clears(page: Page, panel: Locator) -> None:
     box = head(panel, "lr").bounding_box()
     page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + 8)
     page.mouse.down()
@@ -32,8 +27,8 @@ def test_dragging_in_a_head_filters_and_a_click_clears(page: Page, address: str)
     expect(panel.get_by_role("grid")).to_have_attribute("aria-rowcount", "61")
 
 
-def test_a_click_on_a_bar_chooses_its_value(page: Page, address: str) -> None:
-    panel = opened(page, address, width=1100)
+def test_a_click_on_a_bar_chooses_its_value(page: Page) -> None:
+    panel = opened(page, width=1100)
     bars = head(panel, "optimizer")
     box = bars.bounding_box()
     bars.click(position={"x": box["width"] * 0.6, "y": 9})
@@ -47,8 +42,7 @@ def test_a_click_on_a_bar_chooses_its_value(page: Page, address: str) -> None:
     ]
 
 
-def test_the_best_value_takes_the_place_of_the_last(page: Page, address: str) -> None:
-    panel = opened(page, address)
+def test_the_best_value_takes_the_place_of_the_last(page: Page, panel: Locator) -> None:
     best = page.evaluate("kernel.all.find((trial) => trial.row.id === 't2').row.best.loss")
     panel.get_by_label("Value", exact=True).select_option("best")
     expect(panel.get_by_role("columnheader", name="loss (best)")).to_be_visible()
@@ -57,8 +51,7 @@ def test_the_best_value_takes_the_place_of_the_last(page: Page, address: str) ->
     assert page.evaluate("kernel.saved.chosen.trials.by_best")
 
 
-def test_a_right_click_opens_what_can_be_done_with_a_row(page: Page, address: str) -> None:
-    panel = opened(page, address)
+def test_a_right_click_opens_what_can_be_done_with_a_row(panel: Locator) -> None:
     panel.get_by_label("Find trials").fill("t57")
     panel.locator("[data-id=t57] .nb-name").click(button="right")
     panel.get_by_role("menuitem", name="Pause").click()
@@ -66,8 +59,8 @@ def test_a_right_click_opens_what_can_be_done_with_a_row(page: Page, address: st
 
 
 @pytest.mark.parametrize("pane", ["trials", "checkpoints", "history"])
-def test_a_long_press_opens_the_menu_of_a_row(page: Page, address: str, pane: str) -> None:
-    panel = opened(page, address, traits=f'{{"pane": "{pane}"}}')
+def test_a_long_press_opens_the_menu_of_a_row(page: Page, pane: str) -> None:
+    panel = opened(page, traits=f'{{"pane": "{pane}"}}')
     row = panel.locator(".nb-rows .nb-row").first
     box = row.bounding_box()
     at = {"x": box["x"] + 120, "y": box["y"] + box["height"] / 2}
@@ -78,17 +71,17 @@ def test_a_long_press_opens_the_menu_of_a_row(page: Page, address: str, pane: st
     expect(panel.get_by_role("menu")).to_be_visible()
 
 
-def test_counts_stand_on_tabs_before_a_pane_was_opened(page: Page, address: str) -> None:
-    panel = opened(page, address)
+def test_counts_stand_on_tabs_before_a_pane_was_opened(page: Page) -> None:
+    panel = opened(page)
     expect(names(panel).first).to_have_text("t52")
     page.evaluate("kernel.emit({ kind: 'tabs', trials: '60', checkpoints: '24', history: '31' })")
     expect(panel.locator(".nb-tab")).to_have_text(["Trials60", "Checkpoints24", "History31", "Sync✓"])
 
 
 @pytest.mark.parametrize("width", [480, 1100])
-def test_hostile_values_leave_every_picture_in_place(page: Page, address: str, width: int) -> None:
+def test_hostile_values_leave_every_picture_in_place(page: Page, width: int) -> None:
     """What the kernel cuts to 200 characters, numbers that are none, and text that runs to the left."""
-    panel = opened(page, address, width=width)
+    panel = opened(page, width=width)
     page.evaluate(
         """([markup, long, leftwards]) => {
           const odd = ["nan", "inf", "-inf", 1e308, -1e308, 5e-324, 0, 0.1, 123456789012];

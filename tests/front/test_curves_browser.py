@@ -5,19 +5,13 @@ from __future__ import annotations
 import re
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from front.test_front_browser import address, opened, page
-from playwright.sync_api import Page, expect
-
-from notebook.lab import browser, chromium
-
-__all__ = ["address", "browser", "chromium", "page"]
+from front.conftest import axe, opened
+from playwright.sync_api import Locator, Page, expect
 
 pytestmark = pytest.mark.browser
 
 
-def test_the_legend_hides_a_line_until_it_is_shown_again(page: Page, address: str) -> None:
-    panel = opened(page, address)
+def test_the_legend_hides_a_line_until_it_is_shown_again(page: Page, panel: Locator) -> None:
     entry = panel.get_by_role("button", name="Line of t2", exact=True)
     expect(panel.locator(".nb-plot-foot")).to_contain_text("5 best of 60 in colour")
     entry.focus()
@@ -39,8 +33,7 @@ DRAWN = "document.querySelector('.nbckpt canvas').toDataURL()"
 
 
 @pytest.mark.parametrize("choice", ["Smooth", "Log scale"])
-def test_curves_are_smoothed_or_logarithmic_and_stay_so(page: Page, address: str, choice: str) -> None:
-    panel = opened(page, address)
+def test_curves_are_smoothed_or_logarithmic_and_stay_so(page: Page, panel: Locator, choice: str) -> None:
     expect(panel.locator("canvas")).to_have_count(1)
     plain = page.evaluate(DRAWN)
     if choice == "Smooth":
@@ -53,8 +46,7 @@ def test_curves_are_smoothed_or_logarithmic_and_stay_so(page: Page, address: str
     assert (kept["smooth"], kept["log"]) == ((0.9, False) if choice == "Smooth" else (0, True))
 
 
-def test_curves_go_by_the_time_that_trials_took(page: Page, address: str) -> None:
-    panel = opened(page, address)
+def test_curves_go_by_the_time_that_trials_took(panel: Locator) -> None:
     over = panel.locator(".u-over")
     over.hover()
     expect(panel.locator(".nb-tip")).to_contain_text("step")
@@ -64,8 +56,7 @@ def test_curves_go_by_the_time_that_trials_took(page: Page, address: str) -> Non
     expect(panel.locator(".nb-tip")).to_contain_text(re.compile(r"\d (s|min)"))
 
 
-def test_lines_are_grouped_by_a_setting(page: Page, address: str) -> None:
-    panel = opened(page, address)
+def test_lines_are_grouped_by_a_setting(page: Page, panel: Locator) -> None:
     panel.get_by_label("Group by").select_option("optimizer")
     entries = panel.locator(".nb-legend-entry")
     expect(entries).to_have_text(["adam", "adamw", "rmsprop", "sgd"])
@@ -81,8 +72,8 @@ def test_lines_are_grouped_by_a_setting(page: Page, address: str) -> None:
     assert page.evaluate("kernel.saved.chosen.trials.curves.group") == "lr"
 
 
-def test_lines_are_grouped_by_two_settings(page: Page, address: str) -> None:
-    panel = opened(page, address, width=1800)
+def test_lines_are_grouped_by_two_settings(page: Page) -> None:
+    panel = opened(page, width=1800)
     second = panel.get_by_label("and by")
     expect(second).to_have_count(0)
     panel.get_by_label("Group by").select_option("optimizer")
@@ -99,8 +90,7 @@ def test_lines_are_grouped_by_two_settings(page: Page, address: str) -> None:
     expect(second).to_have_count(0)
 
 
-def test_keys_go_to_the_mean_of_a_group(page: Page, address: str) -> None:
-    panel = opened(page, address)
+def test_keys_go_to_the_mean_of_a_group(page: Page, panel: Locator) -> None:
     panel.get_by_label("Group by").select_option("depth")
     # Before the lines are there, keys do nothing.
     expect(panel.locator(".nb-plot-foot")).to_contain_text("Strong lines are the means")
@@ -110,18 +100,16 @@ def test_keys_go_to_the_mean_of_a_group(page: Page, address: str) -> None:
 
 
 @pytest.mark.parametrize("look", ["light", "dark", "contrast"])
-def test_axe_finds_nothing_in_the_legend(page: Page, address: str, look: str) -> None:
+def test_axe_finds_nothing_in_the_legend(page: Page, look: str) -> None:
     if look == "contrast":
         page.emulate_media(forced_colors="active")
-    panel = opened(page, address, **({"dark": 1} if look == "dark" else {}))
+    panel = opened(page, **({"dark": 1} if look == "dark" else {}))
     panel.get_by_label("Group by").select_option("width")
     panel.locator(".nb-legend-entry").first.click()
-    report = Axe().run(page, ".nbckpt")
-    assert not report.violations_count, report.generate_report()
+    assert axe(page, ".nb-detail", look) == []
 
 
-def test_all_metrics_have_a_small_chart_each(page: Page, address: str) -> None:
-    panel = opened(page, address)
+def test_all_metrics_have_a_small_chart_each(panel: Locator) -> None:
     panel.get_by_role("tab", name="Settings", exact=True).click()
     chip = panel.get_by_role("button", name="All metrics", exact=True)
     chip.click()
@@ -139,8 +127,8 @@ def test_all_metrics_have_a_small_chart_each(page: Page, address: str) -> None:
     expect(panel.locator(".nb-plot")).to_be_visible()
 
 
-def test_charts_are_moved_by_keys_and_stay_there(page: Page, address: str) -> None:
-    panel = opened(page, address, metrics="loss,accuracy,latency")
+def test_charts_are_moved_by_keys_and_stay_there(page: Page) -> None:
+    panel = opened(page, metrics="loss,accuracy,latency")
     panel.get_by_role("button", name="All metrics", exact=True).click()
     charts = panel.locator(".nb-charts figcaption")
     expect(charts).to_have_text(["loss", "accuracy", "latency"])
@@ -154,12 +142,10 @@ def test_charts_are_moved_by_keys_and_stay_there(page: Page, address: str) -> No
     page.keyboard.press("Enter")
     for end in ("To the front", "Earlier"):
         expect(panel.get_by_role("menuitem", name=end)).to_have_attribute("aria-disabled", "true")
-    report = Axe().run(page, ".nbckpt")
-    assert not report.violations_count, report.generate_report()
+    assert axe(page) == []
 
 
-def test_charts_come_when_the_kernel_answers_again(page: Page, address: str) -> None:
-    panel = opened(page, address)
+def test_charts_come_when_the_kernel_answers_again(page: Page, panel: Locator) -> None:
     expect(panel.locator(".nb-plot-foot")).to_contain_text("5 best of 60 in colour")
     gone = "{ kind: 'detail', n, ok: false, text: 'It is gone.' }"
     page.evaluate(f"() => {{ kernel.answers.detail = ({{ n }}) => ({gone}); }}")
@@ -169,8 +155,8 @@ def test_charts_come_when_the_kernel_answers_again(page: Page, address: str) -> 
     expect(panel.locator(".nb-chart")).to_have_count(2)
 
 
-def test_charts_that_do_not_fit_are_on_the_next_page(page: Page, address: str) -> None:
-    panel = opened(page, address, metrics="loss,a,b,c,d,e,f,g")
+def test_charts_that_do_not_fit_are_on_the_next_page(page: Page) -> None:
+    panel = opened(page, metrics="loss,a,b,c,d,e,f,g")
     panel.get_by_role("button", name="All metrics", exact=True).click()
     expect(panel.locator(".nb-chart")).to_have_count(4)
     more = panel.get_by_role("button", name="More charts")
@@ -181,5 +167,4 @@ def test_charts_that_do_not_fit_are_on_the_next_page(page: Page, address: str) -
     panel.get_by_role("menuitem", name="To the front").click()
     expect(panel.locator(".nb-multiple-card").first).to_contain_text("g")
     expect(panel.get_by_role("button", name="Move g")).to_be_focused()
-    report = Axe().run(page, ".nbckpt")
-    assert not report.violations_count, report.generate_report()
+    assert axe(page) == []

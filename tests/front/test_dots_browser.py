@@ -5,13 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from front.test_front_browser import address, names, opened, page
-from playwright.sync_api import Page, expect
-
-from notebook.lab import browser, chromium
-
-__all__ = ["address", "browser", "chromium", "page"]
+from front.conftest import names, opened
+from playwright.sync_api import Locator, Page, expect
 
 TWO = "loss min,accuracy max"
 BRUSHES = "kernel.saved.filter.trials.brushes"
@@ -19,8 +14,7 @@ BRUSHES = "kernel.saved.filter.trials.brushes"
 pytestmark = pytest.mark.browser
 
 
-def test_best_so_far_tells_whether_the_search_finds_more(page: Page, address: str) -> None:
-    panel = opened(page, address)
+def test_best_so_far_tells_whether_the_search_finds_more(panel: Locator) -> None:
     panel.get_by_role("tab", name="Best so far").click()
     expect(panel.locator(".nb-plot-foot")).to_contain_text("t52 is the best. The 7 trials after it found")
     expect(panel.locator(".nb-plot-foot")).to_contain_text("5 failed are left out.")
@@ -29,8 +23,7 @@ def test_best_so_far_tells_whether_the_search_finds_more(page: Page, address: st
     expect(panel.locator(".nb-plot-table tbody tr").last).to_contain_text("t52520.1602lr 0.0129")
 
 
-def test_a_dot_answers_to_pointer_keys_and_click(page: Page, address: str) -> None:
-    panel = opened(page, address)
+def test_a_dot_answers_to_pointer_keys_and_click(page: Page, panel: Locator) -> None:
     panel.get_by_role("tab", name="Best so far").click()
     panel.locator(".nb-dot[data-id=t52]").hover()
     expect(panel.locator(".nb-tip")).to_contain_text("t52  trial 52  loss 0.1602  ·  lr 0.0129")
@@ -44,8 +37,7 @@ def test_a_dot_answers_to_pointer_keys_and_click(page: Page, address: str) -> No
     expect(panel.locator(".nb-actions")).to_contain_text(re.compile(r"1 selected: t5\d"))
 
 
-def test_a_timeline_shows_when_each_trial_ran(page: Page, address: str) -> None:
-    panel = opened(page, address)
+def test_a_timeline_shows_when_each_trial_ran(panel: Locator) -> None:
     panel.get_by_role("tab", name="Timeline").click()
     expect(panel.locator(".nb-span")).to_have_count(60)
     expect(panel.locator(".nb-span[data-status=failed]")).to_have_count(5)
@@ -57,25 +49,24 @@ def test_a_timeline_shows_when_each_trial_ran(page: Page, address: str) -> None:
     expect(panel.locator(".nb-plot-table tbody tr")).to_have_count(60)
 
 
-def test_the_line_follows_the_direction(page: Page, address: str) -> None:
-    panel = opened(page, address)
+def test_the_line_follows_the_direction(panel: Locator) -> None:
     panel.get_by_role("tab", name="Best so far").click()
     panel.get_by_role("button", name="lowest is best").click()
     expect(panel.locator(".nb-plot-foot")).not_to_contain_text("t52 is the best")
 
 
-def test_a_front_needs_two_objectives(page: Page, address: str) -> None:
-    panel = opened(page, address)
+def test_a_front_needs_two_objectives(page: Page) -> None:
+    panel = opened(page)
     expect(names(panel).first).to_have_text("t52")
     expect(panel.get_by_role("tab", name="Pareto front")).to_have_count(0)
-    panel = opened(page, address, objectives=TWO)
+    panel = opened(page, objectives=TWO)
     panel.get_by_role("tab", name="Pareto front").click()
     expect(panel.locator(".nb-plot-foot")).to_contain_text("1 trial of 60 is on the front")
     expect(panel.locator(".nb-axis-title")).to_have_text(["accuracy (max)", "loss (min)"])
 
 
-def test_of_three_objectives_two_are_chosen(page: Page, address: str) -> None:
-    panel = opened(page, address, objectives="loss min,accuracy min,seconds min")
+def test_of_three_objectives_two_are_chosen(page: Page) -> None:
+    panel = opened(page, objectives="loss min,accuracy min,seconds min")
     panel.get_by_role("tab", name="Pareto front").click()
     expect(panel.locator(".nb-plot-foot")).to_contain_text("of these two objectives alone")
     panel.get_by_label("Up", exact=True).select_option("loss")
@@ -83,8 +74,8 @@ def test_of_three_objectives_two_are_chosen(page: Page, address: str) -> None:
     expect(panel.locator(".nb-axis-title")).to_have_text(["loss (min)", "accuracy (min)"])
 
 
-def test_the_front_goes_with_its_experiment(page: Page, address: str) -> None:
-    panel = opened(page, address, objectives="loss min,accuracy min,seconds min")
+def test_the_front_goes_with_its_experiment(page: Page) -> None:
+    panel = opened(page, objectives="loss min,accuracy min,seconds min")
     panel.get_by_role("tab", name="Pareto front").click()
     expect(panel.get_by_label("Across")).to_be_visible()
     page.evaluate("""kernel.emit({ kind: "trials", experiment: "other", metric: "loss", mode: "min", total: 1,
@@ -96,8 +87,7 @@ def test_the_front_goes_with_its_experiment(page: Page, address: str) -> None:
     expect(panel.get_by_label("Smooth")).to_be_visible()
 
 
-def test_slices_have_shades_from_early_to_late(page: Page, address: str) -> None:
-    panel = opened(page, address)
+def test_slices_have_shades_from_early_to_late(panel: Locator) -> None:
     panel.get_by_role("tab", name="Settings", exact=True).click()
     expect(panel.locator(".nb-shades")).to_contain_text(re.compile("Early.*late trials"))
     shade = re.compile(r"--nb-to\) (\d+)%")
@@ -106,8 +96,7 @@ def test_slices_have_shades_from_early_to_late(page: Page, address: str) -> None
     expect(panel.locator(".nb-dot[data-id=t2]").first).to_have_attribute("stroke", "var(--nb-line-2)")
 
 
-def test_two_settings_make_a_plane(page: Page, address: str) -> None:
-    panel = opened(page, address)
+def test_two_settings_make_a_plane(page: Page, panel: Locator) -> None:
     panel.get_by_role("tab", name="Two settings").click()
     expect(panel.locator(".nb-axis-title")).to_have_text(["width", "lr"])
     expect(panel.locator(".nb-shades")).to_have_text(re.compile(r"loss 1\.\d+0\.1602"))
@@ -124,14 +113,13 @@ def test_two_settings_make_a_plane(page: Page, address: str) -> None:
 
 
 @pytest.mark.parametrize(("compared", "words"), [("rungs", "Dots are rungs"), ("generations", "the ends of")])
-def test_curves_say_what_their_dots_are(page: Page, address: str, compared: str, words: str) -> None:
-    panel = opened(page, address, compared=compared)
+def test_curves_say_what_their_dots_are(page: Page, compared: str, words: str) -> None:
+    panel = opened(page, compared=compared)
     expect(panel.locator(".nb-plot-foot")).to_contain_text(words)
     expect(panel.locator(".nb-plot-foot")).to_contain_text("where the scheduler compared the trials.")
 
 
-def test_keys_filter_in_the_head_of_a_column(page: Page, address: str) -> None:
-    panel = opened(page, address)
+def test_keys_filter_in_the_head_of_a_column(page: Page, panel: Locator) -> None:
     header, keys = panel.get_by_role("columnheader", name="lr"), page.keyboard
     expect(header).to_have_attribute("title", re.compile(r"^lr\. Drag on the bars to filter\. With Shift"))
     panel.locator(".nb-rows .nb-cell").first.click()
@@ -152,8 +140,7 @@ def test_keys_filter_in_the_head_of_a_column(page: Page, address: str) -> None:
     expect(header).to_be_focused()
 
 
-def test_failed_trials_alone_have_their_errors_and_lines(page: Page, address: str) -> None:
-    panel = opened(page, address)
+def test_failed_trials_alone_have_their_errors_and_lines(panel: Locator) -> None:
     panel.get_by_role("button", name="Failed 5").click()
     expect(panel.get_by_role("columnheader").nth(2)).to_have_text("Error")
     expect(panel.locator(".nb-row[data-id=t19]")).to_contain_text("CUDA out of memory")
@@ -164,24 +151,13 @@ def test_failed_trials_alone_have_their_errors_and_lines(page: Page, address: st
     expect(panel.locator(".nb-plot-foot")).to_contain_text("5 best of 60 in colour, the others grey.")
 
 
-def test_the_best_in_sight_have_the_colours(page: Page, address: str) -> None:
-    panel = opened(page, address)
+def test_the_best_in_sight_have_the_colours(panel: Locator) -> None:
     panel.get_by_label("Find trials").fill("optimizer=sgd")
     expect(panel.locator(".nb-plot-foot")).to_contain_text(re.compile(r"^5 best of \d+ in colour"))
     expect(panel.locator(".nb-rows .nb-swatch")).to_have_count(5)
     expect(panel.locator(".nb-heading")).to_contain_text("t52, loss 0.1602")
 
 
-def test_a_card_has_a_second_metric(page: Page, address: str) -> None:
-    panel = opened(page, address, width=480)
+def test_a_card_has_a_second_metric(page: Page) -> None:
+    panel = opened(page, width=480)
     expect(panel.locator(".nb-row[data-id=t52]")).to_contain_text("accuracy 0.93")
-
-
-@pytest.mark.parametrize("theme", [{}, {"dark": 1}])
-@pytest.mark.parametrize("tab", ["Best so far", "Pareto front", "Two settings", "Timeline"])
-def test_axe_finds_nothing_in_the_dots(page: Page, address: str, tab: str, theme: dict[str, int]) -> None:
-    panel = opened(page, address, objectives=TWO, **theme)
-    panel.get_by_role("tab", name=tab, exact=True).click()
-    expect(panel.locator(".nb-dots .nb-dot").first).to_be_visible()
-    report = Axe().run(page, ".nbckpt")
-    assert not report.violations_count, report.generate_report()

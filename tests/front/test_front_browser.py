@@ -2,84 +2,40 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator
-from pathlib import Path
-from urllib.parse import urlencode
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Locator, Page, expect
+from front.conftest import axe, beyond, names, opened
+from playwright.sync_api import Locator, Page, expect
 
-from nbckpt.notebook.widget.parts import front_parts
-from notebook.lab import browser, chromium
-from servers.files import served_folder
-
-__all__ = ["browser", "chromium"]
-
-ROOT = Path(__file__).parents[2]
-PARTS = ",".join(json.loads(front_parts()["names.json"]))
 WIDTHS = [480, 720, 1100, 1800, 2560]
 SENT = "kernel.sent.filter((message) => message.kind === 'act' && !message.options.dry)"
 
 pytestmark = pytest.mark.browser
 
 
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    with served_folder(ROOT) as address:
-        yield f"{address}/tests/front/page.html"
-
-
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    page = browser.new_page(viewport={"width": 1232, "height": 760})
-    errors: list[str] = []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
-    yield page
-    page.close()
-    assert errors == []
-
-
-def opened(page: Page, address: str, *, width: int = 1200, **options: object) -> Locator:
-    page.set_viewport_size({"width": width + 32, "height": 760})
-    page.goto(f"{address}?{urlencode({'parts': PARTS, **options})}")
-    panel = page.locator(".nbckpt")
-    expect(page.locator("body[data-ready]")).to_have_count(1)
-    return panel
-
-
-def names(panel: Locator) -> Locator:
-    return panel.locator(".nb-rows .nb-name")
-
-
-@pytest.mark.parametrize("width", WIDTHS)
-def test_the_first_screen_answers_which_is_best(page: Page, address: str, width: int) -> None:
-    panel = opened(page, address, width=width)
-    expect(panel.locator(".nb-heading")).to_contain_text("t52, loss 0.1602")
-    expect(panel.locator(".nb-heading")).to_contain_text("lr 0.0129, width 256, depth 1, rmsprop")
-    expect(names(panel).first).to_have_text("t52")
-    expect(panel.get_by_label("best", exact=True)).to_have_count(1)
-
-
-@pytest.mark.parametrize("width", WIDTHS)
-def test_nothing_is_cut_off_or_higher_than_640_px(page: Page, address: str, width: int) -> None:
-    panel = opened(page, address, width=width)
-    expect(names(panel).first).to_have_text("t52")
-    assert panel.bounding_box()["height"] <= 640
-    beyond = """(root) => [...root.querySelectorAll("button, input, select, .nb-answer")]
-        .filter((one) => !one.closest(".nb-grid") && one.getBoundingClientRect().width)
-        .filter((one) => one.getBoundingClientRect().right > root.getBoundingClientRect().right)
-        .map((one) => one.textContent)"""
-    assert panel.evaluate(beyond) == []
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+def test_the_first_screen_answers_at_each_width(page: Page, subtests: pytest.Subtests) -> None:
+    for width in WIDTHS:
+        with subtests.test(width=width):
+            panel = opened(page, width=width)
+            heading = panel.locator(".nb-heading")
+            expect(heading).to_contain_text("t52, loss 0.1602")
+            expect(heading).to_contain_text("lr 0.0129, width 256, depth 1, rmsprop")
+            expect(names(panel).first).to_have_text("t52")
+            expect(panel.get_by_label("best", exact=True)).to_have_count(1)
+            assert panel.bounding_box()["height"] <= 640
+            assert beyond(panel) == []
+            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+            bar = heading.get_by_role("progressbar", name="57 of 60 trials have ended")
+            expect(bar).to_have_attribute("aria-valuenow", "95")
+            height = heading.bounding_box()["height"]
+            bar.evaluate("(one) => one.remove()")
+            assert height - heading.bounding_box()["height"] < 5, "the bar takes a line"
 
 
 @pytest.mark.parametrize(("pane", "buttons"), [("trials", 2), ("checkpoints", 3)])
-def test_each_button_has_a_name_of_its_own(page: Page, address: str, pane: str, buttons: int) -> None:
-    panel = opened(page, address, width=1100, traits=json.dumps({"pane": pane}))
+def test_each_button_has_a_name_of_its_own(page: Page, pane: str, buttons: int) -> None:
+    panel = opened(page, pane, width=1100)
     panel.locator(".nb-rows [data-id]").nth(1).click()
     expect(panel.locator(".nb-foot").get_by_role("button")).to_have_count(buttons)
     twice = """(root) => [...root.querySelectorAll("button")]
@@ -90,8 +46,8 @@ def test_each_button_has_a_name_of_its_own(page: Page, address: str, pane: str, 
 
 
 @pytest.mark.parametrize("width", [720, 760, 1100])
-def test_the_table_shows_whole_columns(page: Page, address: str, width: int) -> None:
-    panel = opened(page, address, width=width, metrics="loss,accuracy,latency")
+def test_the_table_shows_whole_columns(page: Page, width: int) -> None:
+    panel = opened(page, width=width, metrics="loss,accuracy,latency")
     expect(names(panel).first).to_have_text("t52")
     cut = """(grid) => [...grid.querySelectorAll("[role=columnheader]")]
         .map((each) => each.getBoundingClientRect())
@@ -124,8 +80,8 @@ STANDINGS = {
 
 
 @pytest.mark.parametrize("width", [1248, 488])
-def test_rows_say_how_unfinished_trials_stand(page: Page, address: str, width: int) -> None:
-    panel = opened(page, address, width=width)
+def test_rows_say_how_unfinished_trials_stand(page: Page, width: int) -> None:
+    panel = opened(page, width=width)
     expect(names(panel).first).to_have_text("t52")
     page.evaluate(
         """(changed) => {
@@ -152,8 +108,7 @@ def test_rows_say_how_unfinished_trials_stand(page: Page, address: str, width: i
             expect(shown).to_contain_text(words.partition(" left")[0])
 
 
-def test_a_held_key_acts_once(page: Page, address: str) -> None:
-    panel = opened(page, address)
+def test_a_held_key_acts_once(page: Page, panel: Locator) -> None:
     panel.get_by_role("button", name="Save checkpoints").focus()
     for _ in range(4):
         page.keyboard.down("Enter")
@@ -167,8 +122,7 @@ def test_a_held_key_acts_once(page: Page, address: str) -> None:
     expect(panel.locator(".nb-row.nb-here")).to_have_attribute("aria-rowindex", "6")
 
 
-def test_a_header_sorts_and_failed_trials_stay_last(page: Page, address: str) -> None:
-    panel = opened(page, address)
+def test_a_header_sorts_and_failed_trials_stay_last(page: Page, panel: Locator) -> None:
     header = panel.get_by_role("columnheader", name="lr")
     header.click()
     expect(header).to_have_attribute("aria-sort", "ascending")
@@ -179,8 +133,8 @@ def test_a_header_sorts_and_failed_trials_stay_last(page: Page, address: str) ->
     expect(panel.locator(".nb-row.nb-here")).to_contain_text("Failed")
 
 
-def test_rows_stand_in_the_page_as_they_are_seen(page: Page, address: str) -> None:
-    panel = opened(page, address, count=300)
+def test_rows_stand_in_the_page_as_they_are_seen(page: Page) -> None:
+    panel = opened(page, count=300)
     order = "(rows) => rows.map((row) => Number(row.getAttribute('aria-rowindex')))"
     rows = panel.locator(".nb-rows .nb-row")
     panel.locator(".nb-rows .nb-cell").first.click()
@@ -191,8 +145,7 @@ def test_rows_stand_in_the_page_as_they_are_seen(page: Page, address: str) -> No
         assert seen == sorted(seen)
 
 
-def test_chips_and_words_filter_and_are_cleared(page: Page, address: str) -> None:
-    panel = opened(page, address)
+def test_chips_and_words_filter_and_are_cleared(panel: Locator) -> None:
     panel.get_by_role("button", name="Failed 5").click()
     expect(panel.get_by_role("grid")).to_have_attribute("aria-rowcount", "6")
     panel.get_by_label("Find trials").fill("memory")
@@ -201,8 +154,7 @@ def test_chips_and_words_filter_and_are_cleared(page: Page, address: str) -> Non
     expect(panel.get_by_role("grid")).to_have_attribute("aria-rowcount", "61")
 
 
-def test_the_box_takes_the_filters_of_where(page: Page, address: str) -> None:
-    panel = opened(page, address)
+def test_the_box_takes_the_filters_of_where(panel: Locator) -> None:
     find, grid = panel.get_by_label("Find trials"), panel.get_by_role("grid")
     find.fill("lr < 0.001 and optimizer in ('adam', 'sgd') or trial == 't52'")
     expect(panel.get_by_role("toolbar")).to_contain_text("8 of 60")
@@ -215,8 +167,7 @@ def test_the_box_takes_the_filters_of_where(page: Page, address: str) -> None:
     expect(names(panel)).to_have_text(["t52", "t2"])
 
 
-def test_a_selection_brings_its_deeds_and_stop_asks(page: Page, address: str) -> None:
-    panel = opened(page, address)
+def test_a_selection_brings_its_deeds_and_stop_asks(page: Page, panel: Locator) -> None:
     panel.get_by_label("Find trials").fill("t57")
     panel.locator(".nb-check").first.click()
     panel.get_by_role("button", name="Pause", exact=True).click()
@@ -229,8 +180,7 @@ def test_a_selection_brings_its_deeds_and_stop_asks(page: Page, address: str) ->
     assert page.evaluate(f"{SENT}.map((message) => message.ids)") == [["t57"], ["t57"]]
 
 
-def test_a_deed_that_waits_for_the_kernel_is_cancelled(page: Page, address: str) -> None:
-    panel = opened(page, address)
+def test_a_deed_that_waits_for_the_kernel_is_cancelled(page: Page, panel: Locator) -> None:
     expect(panel.locator(".nb-state")).to_have_text("● Live")
     page.evaluate("kernel.silent = true")
     panel.get_by_role("button", name="Pause all").click()
@@ -241,8 +191,7 @@ def test_a_deed_that_waits_for_the_kernel_is_cancelled(page: Page, address: str)
     assert page.evaluate(f"{SENT}.length") == 0
 
 
-def test_when_the_kernel_has_gone_looking_goes_on(page: Page, address: str) -> None:
-    panel = opened(page, address)
+def test_when_the_kernel_has_gone_looking_goes_on(page: Page, panel: Locator) -> None:
     expect(names(panel).first).to_have_text("t52")
     page.evaluate("model.end()")
     expect(panel.locator(".nb-state")).to_contain_text("Run this cell again for buttons.")
@@ -251,8 +200,7 @@ def test_when_the_kernel_has_gone_looking_goes_on(page: Page, address: str) -> N
     expect(panel.get_by_role("columnheader", name="loss")).to_have_attribute("aria-sort", "descending")
 
 
-def test_hover_shows_five_lines_and_lights_the_row(page: Page, address: str) -> None:
-    panel = opened(page, address)
+def test_hover_shows_five_lines_and_lights_the_row(panel: Locator) -> None:
     chart = panel.locator(".u-over")
     box = chart.bounding_box()
     chart.hover(position={"x": box["width"] * 0.9, "y": box["height"] * 0.97})
@@ -261,8 +209,7 @@ def test_hover_shows_five_lines_and_lights_the_row(page: Page, address: str) -> 
     expect(panel.locator(".nb-row.nb-lit")).to_have_count(1)
 
 
-def test_a_drag_zooms_and_a_double_click_goes_back(page: Page, address: str) -> None:
-    panel = opened(page, address)
+def test_a_drag_zooms_and_a_double_click_goes_back(page: Page, panel: Locator) -> None:
     box = panel.locator(".u-over").bounding_box()
     page.mouse.move(box["x"] + 100, box["y"] + 100)
     page.mouse.down()
@@ -274,8 +221,7 @@ def test_a_drag_zooms_and_a_double_click_goes_back(page: Page, address: str) -> 
     expect(back).to_have_count(0)
 
 
-def test_keys_zoom_and_move_the_curves(page: Page, address: str) -> None:
-    panel = opened(page, address)
+def test_keys_zoom_and_move_the_curves(page: Page, panel: Locator) -> None:
     ticks = "document.querySelector('.nbckpt canvas').toDataURL()"
     # Before the lines are there, keys do nothing.
     expect(panel.locator(".nb-plot-foot")).to_contain_text("5 best of 60 in colour")
@@ -293,8 +239,7 @@ def test_keys_zoom_and_move_the_curves(page: Page, address: str) -> None:
     expect(panel.get_by_role("dialog")).to_contain_text("in curves: zoom in and out, move what is shown")
 
 
-def test_rows_are_sorted_again_when_the_pointer_leaves(page: Page, address: str) -> None:
-    panel = opened(page, address)
+def test_rows_are_sorted_again_when_the_pointer_leaves(page: Page, panel: Locator) -> None:
     expect(names(panel).first).to_have_text("t52")
     names(panel).first.hover()
     page.evaluate("{ kernel.all[57].y[kernel.all[57].y.length - 1] = 0.01; kernel.step(); }")
@@ -304,26 +249,13 @@ def test_rows_are_sorted_again_when_the_pointer_leaves(page: Page, address: str)
     expect(names(panel).first).to_have_text("t57")
 
 
-@pytest.mark.parametrize("width", [480, 720, 1100, 1248])
-def test_the_heading_has_a_bar_that_takes_no_line(page: Page, address: str, width: int) -> None:
-    panel = opened(page, address, width=width)
-    heading = panel.locator(".nb-heading")
-    bar = heading.get_by_role("progressbar", name="57 of 60 trials have ended")
-    expect(bar).to_have_attribute("aria-valuenow", "95")
-    height = heading.bounding_box()["height"]
-    bar.evaluate("(one) => one.remove()")
-    assert height - heading.bounding_box()["height"] < 5
-
-
-def test_curves_are_a_table_too(page: Page, address: str) -> None:
-    panel = opened(page, address)
+def test_curves_are_a_table_too(panel: Locator) -> None:
     panel.get_by_role("button", name="Show as table").click()
     expect(panel.locator(".nb-plot-table tbody tr")).to_have_count(5)
     expect(panel.locator(".nb-plot-table tbody")).to_contain_text("0.1602")
 
 
-def test_dragging_on_a_setting_filters_the_table(page: Page, address: str) -> None:
-    panel = opened(page, address)
+def test_dragging_on_a_setting_filters_the_table(page: Page, panel: Locator) -> None:
     panel.get_by_role("tab", name="Settings", exact=True).click()
     box = panel.locator(".nb-multiple").nth(1).bounding_box()
     page.mouse.move(box["x"] + box["width"] * 0.75, box["y"] + 40)
@@ -335,8 +267,7 @@ def test_dragging_on_a_setting_filters_the_table(page: Page, address: str) -> No
     expect(panel.locator(".nb-parallel .nb-brush")).to_have_count(1)
 
 
-def test_keys_on_an_axis_filter_the_table(page: Page, address: str) -> None:
-    panel = opened(page, address)
+def test_keys_on_an_axis_filter_the_table(page: Page, panel: Locator) -> None:
     grid, keys = panel.get_by_role("grid"), page.keyboard
     panel.get_by_role("tab", name="Parallel lines").click()
     axis = panel.get_by_role("slider").first
@@ -354,8 +285,7 @@ def test_keys_on_an_axis_filter_the_table(page: Page, address: str) -> None:
     expect(axis).to_be_focused()
 
 
-def test_keys_lead_everywhere_and_never_leave(page: Page, address: str) -> None:
-    panel = opened(page, address)
+def test_keys_lead_everywhere_and_never_leave(page: Page, panel: Locator) -> None:
     expect(names(panel).first).to_have_text("t52")
     page.evaluate("globalThis.left = []; document.addEventListener('keydown', (e) => left.push(e.key), true)")
     panel.get_by_role("tab", name="Trials").focus()
@@ -377,8 +307,8 @@ def test_keys_lead_everywhere_and_never_leave(page: Page, address: str) -> None:
     assert page.evaluate("left") == []
 
 
-def test_enter_opens_a_trial_and_escape_goes_back(page: Page, address: str) -> None:
-    panel = opened(page, address, width=900)
+def test_enter_opens_a_trial_and_escape_goes_back(page: Page) -> None:
+    panel = opened(page, width=900)
     panel.locator("[data-id=t2] .nb-name").click()
     page.keyboard.press("Enter")
     expect(panel.locator(".nb-page h3").first).to_have_text("trial t2")
@@ -386,17 +316,17 @@ def test_enter_opens_a_trial_and_escape_goes_back(page: Page, address: str) -> N
     expect(panel.locator(".nb-page")).to_have_count(0)
 
 
-def test_a_narrow_panel_turns_to_the_comparison(page: Page, address: str) -> None:
-    panel = opened(page, address, width=480)
+def test_a_narrow_panel_turns_to_the_comparison(page: Page) -> None:
+    panel = opened(page, width=480)
     panel.locator(".nb-check").first.click()
     panel.locator(".nb-check").nth(1).click()
     panel.get_by_role("button", name="Compare", exact=True).click()
     expect(panel.locator(".nb-compare thead")).to_have_text(re.compile("Namet52 *t2"))
 
 
-def test_a_trial_that_is_opened_stands_in_one_place(page: Page, address: str) -> None:
+def test_a_trial_that_is_opened_stands_in_one_place(page: Page) -> None:
     """At 2,560 pixels the trial with the focus has a column of its own."""
-    panel = opened(page, address, width=2560)
+    panel = opened(page, width=2560)
     expect(panel.locator(".nb-page h3").first).to_have_text("trial t52")
     panel.locator("[data-id=t2] .nb-name").dblclick()
     expect(panel.locator(".nb-page h3", has_text="trial t2")).to_have_count(1)
@@ -404,8 +334,8 @@ def test_a_trial_that_is_opened_stands_in_one_place(page: Page, address: str) ->
     expect(panel.locator(".nb-aside .nb-page h3").first).to_have_text("trial t2")
 
 
-def test_a_card_is_in_the_middle_of_its_row(page: Page, address: str) -> None:
-    panel = opened(page, address, width=480)
+def test_a_card_is_in_the_middle_of_its_row(page: Page) -> None:
+    panel = opened(page, width=480)
     card = panel.locator(".nb-rows .nb-card").first
     row = card.locator("xpath=ancestor::*[@role='row']").bounding_box()
     first, last = (card.locator(part).bounding_box() for part in (".nb-card-line", ".nb-card-about"))
@@ -413,8 +343,7 @@ def test_a_card_is_in_the_middle_of_its_row(page: Page, address: str) -> None:
     assert abs(above - below) <= 2
 
 
-def test_media_of_two_trials_go_through_their_steps(page: Page, address: str) -> None:
-    panel = opened(page, address)
+def test_media_of_two_trials_go_through_their_steps(page: Page, panel: Locator) -> None:
     panel.locator(".nb-check").first.click()
     panel.locator(".nb-check").nth(1).click()
     panel.get_by_role("button", name="Compare", exact=True).click()
@@ -431,8 +360,9 @@ CLICKS = (
 
 
 @pytest.mark.parametrize("target", ["[data-pane=history]", ".nb-actions button"])
-def test_what_comes_in_the_middle_of_a_click_does_not_lose_it(page: Page, address: str, target: str) -> None:
-    panel = opened(page, address)
+def test_what_comes_in_the_middle_of_a_click_does_not_lose_it(
+    page: Page, panel: Locator, target: str
+) -> None:
     page.evaluate(CLICKS)
     panel.locator(target).first.hover()
     page.mouse.down()
@@ -447,9 +377,8 @@ def test_what_comes_in_the_middle_of_a_click_does_not_lose_it(page: Page, addres
     expect(panel.locator("[data-pane=checkpoints] .nb-tab-count")).to_have_text("8")
 
 
-def test_a_deed_acts_on_what_is_selected_at_its_click(page: Page, address: str) -> None:
+def test_a_deed_acts_on_what_is_selected_at_its_click(page: Page, panel: Locator) -> None:
     """The line of actions is drawn a moment later."""
-    panel = opened(page, address)
     panel.get_by_label("Find trials").fill("t57")
     panel.locator(".nb-rows .nb-check").first.click()
     panel.get_by_label("Find trials").fill("t5")
@@ -465,8 +394,7 @@ def test_a_deed_acts_on_what_is_selected_at_its_click(page: Page, address: str) 
     expect(panel.locator(".nb-actions")).to_contain_text("2 selected")
 
 
-def test_a_press_that_never_ends_holds_the_panel_for_seconds(page: Page, address: str) -> None:
-    panel = opened(page, address)
+def test_a_press_that_never_ends_holds_the_panel_for_seconds(page: Page, panel: Locator) -> None:
     count = panel.locator("[data-pane=history] .nb-tab-count")
     panel.locator(".nb-rows").first.dispatch_event("pointerdown")
     page.evaluate("kernel.emit({ kind: 'tabs', history: '4' })")
@@ -477,8 +405,8 @@ def test_a_press_that_never_ends_holds_the_panel_for_seconds(page: Page, address
     expect(count).to_have_text("5")
 
 
-def test_the_detail_of_a_running_trial_goes_on_and_stays_put(page: Page, address: str) -> None:
-    panel = opened(page, address, width=900)
+def test_the_detail_of_a_running_trial_goes_on_and_stays_put(page: Page) -> None:
+    panel = opened(page, width=900)
     panel.locator("[data-id=t2] .nb-name").click()
     page.keyboard.press("Enter")
     expect(panel.locator(".nb-medium")).to_contain_text("Step 80.")
@@ -504,8 +432,8 @@ def test_the_detail_of_a_running_trial_goes_on_and_stays_put(page: Page, address
     assert page.evaluate(asked) - before <= 2
 
 
-def test_the_detail_restores_older_checkpoints_and_copies_errors(page: Page, address: str) -> None:
-    panel = opened(page, address, width=900)
+def test_the_detail_restores_older_checkpoints_and_copies_errors(page: Page) -> None:
+    panel = opened(page, width=900)
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     panel.get_by_label("Find trials").fill("t19")
     panel.locator("[data-id=t19] .nb-name").click()
@@ -523,8 +451,8 @@ def test_the_detail_restores_older_checkpoints_and_copies_errors(page: Page, add
     expect(panel.locator(".nb-message")).to_contain_text("Done: retry t19.")
 
 
-def test_many_checkpoints_are_in_a_menu(page: Page, address: str) -> None:
-    panel = opened(page, address, width=900)
+def test_many_checkpoints_are_in_a_menu(page: Page) -> None:
+    panel = opened(page, width=900)
     panel.locator("[data-id=t2] .nb-name").click()
     page.keyboard.press("Enter")
     expect(panel.get_by_role("group", name="Checkpoints of t2").get_by_role("button")).to_have_count(5)
@@ -537,8 +465,8 @@ def test_many_checkpoints_are_in_a_menu(page: Page, address: str) -> None:
     assert page.evaluate(f"{SENT}.at(-1).options.step") == 10
 
 
-def test_a_detail_stays_with_its_experiment(page: Page, address: str) -> None:
-    panel = opened(page, address, width=900)
+def test_a_detail_stays_with_its_experiment(page: Page) -> None:
+    panel = opened(page, width=900)
     panel.locator("[data-id=t2] .nb-name").click()
     page.keyboard.press("Enter")
     expect(panel.get_by_role("button", name="Restore @100…")).to_be_visible()
@@ -553,8 +481,8 @@ def test_a_detail_stays_with_its_experiment(page: Page, address: str) -> None:
     assert page.evaluate(f"{SENT}.at(-1).options.experiment") == "tune"
 
 
-def test_columns_are_chosen_in_a_menu_that_stays_open(page: Page, address: str) -> None:
-    panel = opened(page, address, width=1800)
+def test_columns_are_chosen_in_a_menu_that_stays_open(page: Page) -> None:
+    panel = opened(page, width=1800)
     heads = panel.get_by_role("columnheader")
     expect(heads.filter(has_text="accuracy")).to_have_count(1)
     panel.get_by_role("button", name="Columns").click()
@@ -566,9 +494,8 @@ def test_columns_are_chosen_in_a_menu_that_stays_open(page: Page, address: str) 
     expect(heads.filter(has_text="accuracy")).to_have_count(1)
 
 
-def test_only_a_choice_keeps_an_experiment_in_sight(page: Page, address: str) -> None:
+def test_only_a_choice_keeps_an_experiment_in_sight(page: Page, panel: Locator) -> None:
     """Otherwise the kernel shows the one that matters most, such as one that begins."""
-    panel = opened(page, address)
     asked = "kernel.sent.filter((sent) => sent.kind === 'follow' && sent.pane === 'trials')"
     before = page.evaluate(f"{asked}.length")
     for name in ("Checkpoints", "Trials"):
@@ -579,8 +506,7 @@ def test_only_a_choice_keeps_an_experiment_in_sight(page: Page, address: str) ->
     page.wait_for_function(f"{asked}.at(-1).experiment === 'first try'")
 
 
-def test_a_comparison_folds_what_is_the_same_and_has_curves(page: Page, address: str) -> None:
-    panel = opened(page, address)
+def test_a_comparison_folds_what_is_the_same_and_has_curves(page: Page, panel: Locator) -> None:
     panel.locator(".nb-check").first.click()
     panel.locator(".nb-check").nth(1).click()
     panel.get_by_role("tab", name="Compare").click()
@@ -593,8 +519,7 @@ def test_a_comparison_folds_what_is_the_same_and_has_curves(page: Page, address:
     expect(panel.locator(".nb-compare-curves svg.nb-chart")).to_have_attribute("aria-label", label)
 
 
-def test_text_of_the_kernel_is_never_markup(page: Page, address: str) -> None:
-    panel = opened(page, address)
+def test_text_of_the_kernel_is_never_markup(page: Page, panel: Locator) -> None:
     evil = '<img src=x onerror="globalThis.hurt = 1">'
     page.evaluate(
         """(evil) => {
@@ -617,8 +542,8 @@ def test_text_of_the_kernel_is_never_markup(page: Page, address: str) -> None:
     assert page.evaluate("globalThis.hurt === undefined")
 
 
-def test_ten_thousand_trials_are_a_few_rows_in_the_page(page: Page, address: str) -> None:
-    panel = opened(page, address, count=10000)
+def test_ten_thousand_trials_are_a_few_rows_in_the_page(page: Page) -> None:
+    panel = opened(page, count=10000)
     expect(panel.get_by_role("grid")).to_have_attribute("aria-rowcount", "10001")
     panel.locator(".nb-rows .nb-cell").first.click()
     page.keyboard.press("Control+End")
@@ -626,8 +551,8 @@ def test_ten_thousand_trials_are_a_few_rows_in_the_page(page: Page, address: str
     assert page.evaluate("document.querySelectorAll('.nb-rows .nb-row').length") < 60
 
 
-def test_the_small_table_shows_progress_and_pauses_all(page: Page, address: str) -> None:
-    panel = opened(page, address, form="live", width=830)
+def test_the_small_table_shows_progress_and_pauses_all(page: Page) -> None:
+    panel = opened(page, form="live", width=830)
     expect(panel.locator(".nb-heading")).to_contain_text("3 running, 52 done, 5 failed")
     assert panel.bounding_box()["height"] <= 400
     panel.get_by_role("button", name="Pause all").click()
@@ -636,35 +561,45 @@ def test_the_small_table_shows_progress_and_pauses_all(page: Page, address: str)
     expect(names(panel).first).to_have_text("t52")
 
 
-def test_without_experiments_it_says_what_to_do_first(page: Page, address: str) -> None:
-    panel = opened(page, address, empty=1)
+def test_without_experiments_it_says_what_to_do_first(page: Page) -> None:
+    panel = opened(page, empty=1)
     expect(panel).to_contain_text("No experiments yet.")
 
 
-def test_a_panel_that_ends_leaves_nothing(page: Page, address: str) -> None:
-    panel = opened(page, address)
+def test_a_panel_that_ends_leaves_nothing(page: Page, panel: Locator) -> None:
     expect(names(panel).first).to_have_text("t52")
     page.evaluate("stop.abort()")
     expect(panel).to_have_count(0)
     expect(page.locator("#place > *")).to_have_count(0)
 
 
+PICTURES = ("Curves", "Settings", "Parallel lines", "Compare")
+OF_TWO_OBJECTIVES = ("Best so far", "Pareto front", "Two settings", "Timeline")
+
+
 @pytest.mark.parametrize("look", ["light", "dark", "contrast"])
-@pytest.mark.parametrize("tab", ["Curves", "Settings", "Parallel lines", "Compare"])
-def test_axe_finds_nothing_in_any_picture(page: Page, address: str, tab: str, look: str) -> None:
-    if look == "contrast":
-        page.emulate_media(forced_colors="active")
-    panel = opened(page, address, **({"dark": 1} if look == "dark" else {}))
+@pytest.mark.parametrize(
+    ("tabs", "objectives"), [(PICTURES, ""), (OF_TWO_OBJECTIVES, "loss min,accuracy max")]
+)
+def test_axe_finds_nothing_in_any_picture(
+    page: Page, tabs: tuple[str, ...], objectives: str, look: str, subtests: pytest.Subtests
+) -> None:
+    """The first picture is looked at with all around it, which is the same around the others."""
+    page.emulate_media(forced_colors="active" if look == "contrast" else "none")
+    panel = opened(page, objectives=objectives, **({"dark": 1} if look == "dark" else {}))
     panel.get_by_label("Find trials").fill("lr>0")
     panel.locator(".nb-check").nth(1).click()
-    panel.get_by_role("tab", name=tab, exact=True).click()
-    expect(panel.get_by_role("tab", name=tab, exact=True)).to_have_attribute("aria-selected", "true")
-    results = Axe().run(page, ".nbckpt")
-    assert not results.violations_count, results.generate_report()
+    for name in tabs:
+        with subtests.test(name):
+            tab = panel.get_by_role("tab", name=name, exact=True)
+            tab.click()
+            expect(tab).to_have_attribute("aria-selected", "true")
+            if objectives:
+                expect(panel.locator(".nb-dots .nb-dot").first).to_be_visible()
+            assert axe(page, ".nbckpt" if name == tabs[0] else ".nb-detail", look) == []
 
 
-def test_the_theme_changes_the_lines(page: Page, address: str) -> None:
-    panel = opened(page, address)
+def test_the_theme_changes_the_lines(page: Page, panel: Locator) -> None:
     expect(panel.locator("canvas")).to_have_count(1)
     drawn = "document.querySelector('.nbckpt canvas').toDataURL()"
     before = page.evaluate(drawn)

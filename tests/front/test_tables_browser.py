@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from front.test_front_browser import address, opened, page
-from playwright.sync_api import Page, expect
-
-from notebook.lab import browser, chromium
-
-__all__ = ["address", "browser", "chromium", "page"]
+from front.conftest import axe, opened
+from playwright.sync_api import Locator, Page, expect
 
 PICTURES = {"Best so far": "trial", "Settings": "lr (exp", "Two settings": "width", "Parallel lines": "depth"}
 
@@ -17,23 +12,20 @@ pytestmark = pytest.mark.browser
 
 
 @pytest.mark.parametrize("picture", PICTURES)
-def test_a_picture_of_trials_has_its_numbers(page: Page, address: str, picture: str) -> None:
-    panel = opened(page, address)
+def test_a_picture_of_trials_has_its_numbers(page: Page, panel: Locator, picture: str) -> None:
     panel.get_by_role("tab", name=picture, exact=True).click()
     panel.get_by_role("button", name="Show as table").click()
     table = panel.get_by_role("group", name=f"{picture} as a table")
     expect(table.locator("thead")).to_contain_text(PICTURES[picture])
     expect(table.locator("tbody tr", has_text="t52").first).to_contain_text("0.1602")
-    report = Axe().run(page, ".nbckpt")
-    assert not report.violations_count, report.generate_report()
+    assert axe(page) == []
     back = panel.get_by_role("button", name="Show as picture")
     expect(back).to_be_focused()
     back.click()
     expect(table).to_have_count(0)
 
 
-def test_charts_and_comparisons_have_their_numbers(page: Page, address: str) -> None:
-    panel = opened(page, address)
+def test_charts_and_comparisons_have_their_numbers(panel: Locator) -> None:
     panel.get_by_role("button", name="All metrics", exact=True).click()
     panel.get_by_role("button", name="Show as table").click()
     expect(panel.locator(".nb-plot-table tbody tr", has_text="loss t52")).to_contain_text("0.1602")
@@ -45,8 +37,7 @@ def test_charts_and_comparisons_have_their_numbers(page: Page, address: str) -> 
     expect(panel.locator(".nb-plot-table tbody th")).to_have_text(["t52", "t2"])
 
 
-def test_a_trial_shows_the_curves_of_its_metrics(page: Page, address: str) -> None:
-    panel = opened(page, address)
+def test_a_trial_shows_the_curves_of_its_metrics(panel: Locator) -> None:
     panel.get_by_role("button", name="Show t52").click()
     cards = panel.locator(".nb-trial-curves figcaption")
     expect(cards).to_have_text(["loss", "accuracy"])
@@ -55,8 +46,8 @@ def test_a_trial_shows_the_curves_of_its_metrics(page: Page, address: str) -> No
     expect(panel.locator(".nb-plot-table tbody tr").first).to_contain_text("0.1602")
 
 
-def test_a_run_is_set_up_with_a_line_to_copy(page: Page, address: str) -> None:
-    panel = opened(page, address, empty=1)
+def test_a_run_is_set_up_with_a_line_to_copy(page: Page) -> None:
+    panel = opened(page, empty=1)
     expect(panel.locator(".nb-empty")).to_contain_text("Define a function that takes its settings")
     line = "%ckpt run train --grid lr=0.1,0.01 width=1"
     data = f"{{ lines: [{line!r}] }}"
@@ -71,20 +62,18 @@ def test_a_run_is_set_up_with_a_line_to_copy(page: Page, address: str) -> None:
     assert page.evaluate("[window.copied, kernel.sent.some(({ kind }) => kind === 'act')]") == [line, False]
 
 
-def test_setting_up_a_run_leads_back_to_the_trials(page: Page, address: str) -> None:
-    panel = opened(page, address)
+def test_setting_up_a_run_leads_back_to_the_trials(page: Page, panel: Locator) -> None:
     panel.get_by_role("button", name="Menu").click()
     panel.get_by_role("menuitem", name="Set up a run…").click()
     expect(panel.locator(".nb-run-line pre")).to_have_count(1)
-    report = Axe().run(page, ".nbckpt")
-    assert not report.violations_count, report.generate_report()
+    assert axe(page) == []
     panel.get_by_role("button", name="Back").click()
     expect(panel.locator(".nb-row[data-id=t52]")).to_be_visible()
 
 
-def test_curves_have_room_below_the_list(page: Page, address: str) -> None:
+def test_curves_have_room_below_the_list(page: Page) -> None:
     """At 720 pixels, the narrowest width at which the list stands above the picture."""
-    panel = opened(page, address, width=720)
+    panel = opened(page, width=720)
     expect(panel.locator(".nb-legend-entry")).to_have_count(5)
     assert panel.bounding_box()["height"] <= 640
     assert panel.locator(".u-over").bounding_box()["height"] >= 125
@@ -93,8 +82,8 @@ def test_curves_have_room_below_the_list(page: Page, address: str) -> None:
     expect(panel.get_by_label("Smooth")).to_be_visible()
 
 
-def test_the_best_dot_has_a_ring_that_is_seen(page: Page, address: str) -> None:
-    panel = opened(page, address, dark=1)
+def test_the_best_dot_has_a_ring_that_is_seen(page: Page) -> None:
+    panel = opened(page, dark=1)
     panel.get_by_role("tab", name="Best so far").click()
     ring = panel.locator(".nb-ring")
     expect(ring).to_have_count(1)
