@@ -75,7 +75,7 @@ class Removal:
             if self._is_back(path):
                 continue
             try:
-                _move(self.folder, self._in_trash(path), self.folder / path)
+                move(self.folder, self._in_trash(path), self.folder / path)
                 back.append(path)
             except FileNotFoundError:
                 if self._is_back(path):  # another undo was faster
@@ -102,7 +102,7 @@ class Removal:
             source, doomed = self._in_trash(path), self._in_trash(path, _DELETED)
             size = size_of(source)
             try:
-                _move(self.folder, source, doomed)  # from here on nobody can bring it back
+                move(self.folder, source, doomed)  # from here on nobody can bring it back
             except FileNotFoundError:
                 continue
             except OSError as error:
@@ -137,11 +137,11 @@ def take_away(folder: Path, paths: Sequence[str]) -> Removal:
     try:
         for path in paths:
             moved.append(path)  # before the move: the sync can fail after the name has changed
-            _move(folder, folder / path, removal._in_trash(path))
+            move(folder, folder / path, removal._in_trash(path))
     except OSError as error:
         for path in reversed(moved):
             with suppress(OSError):
-                _move(folder, removal._in_trash(path), folder / path)
+                move(folder, removal._in_trash(path), folder / path)
         raise _failed("remove", moved[-1], error) from error
     return removal
 
@@ -201,7 +201,8 @@ def _link_above(folder: Path, path: str) -> str:
     return link_outside(folder, above) if above else ""
 
 
-def _move(folder: Path, source: Path, target: Path) -> None:
+def move(folder: Path, source: Path, target: Path) -> None:
+    """Move a file or folder within *folder*, and sync the folders that change."""
     source.rename(target)
     for parent in {source.parent, target.parent, folder}:
         sync_folder(parent)

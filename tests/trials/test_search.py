@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -56,20 +57,15 @@ def test_a_search_suggests_configurations_and_sees_reports() -> None:
         *("suggest t0", "reported t0 1", "reported t0 2", "reported t0 3", "ended t0 TERMINATED"),
         *("suggest t1", "reported t1 1", "reported t1 2", "ended t1 TERMINATED"),
     ]
-    assert [(trial.note, trial.stopped_early) for trial in experiment.trials] == [
-        ("done", False),
-        ("it is enough", True),
-    ]
+    ends = [(trial.note, trial.stopped_early) for trial in experiment.trials]
+    assert ends == [("done", False), ("it is enough", True)]
 
 
-def test_an_exhausted_search_ends_the_experiment() -> None:
-    experiment = ran(train, search=Counting(most=3), num_samples=10, max_concurrent=2)
-    assert [trial.status for trial in experiment.trials] == [Status.TERMINATED] * 3
-
-
-def test_parallel_trials_get_different_configurations() -> None:
+def test_parallel_trials_have_the_configurations_of_a_search() -> None:
     experiment = ran(train, search=Counting(), num_samples=40, max_concurrent=4)
     assert configs(experiment) == [{"n": n} for n in range(40)]
+    experiment = ran(train, search=Counting(most=3), num_samples=10, max_concurrent=2)
+    assert [trial.status for trial in experiment.trials] == [Status.TERMINATED] * 3
 
 
 def test_a_search_is_called_by_one_thread_at_a_time() -> None:
@@ -86,15 +82,11 @@ def test_a_search_is_called_by_one_thread_at_a_time() -> None:
             order.append("ended")
 
     calls = SafeSearch(Slow())
-    first = threading.Thread(target=calls.suggest, args=("t0",))
-    second = threading.Thread(target=calls.ended, args=(None,))
-    first.start()
-    assert inside.wait(60)
-    second.start()
-    second.join(0.1)  # long enough to get in, if that could be
-    go.set()
-    first.join()
-    second.join()
+    with ThreadPoolExecutor(2) as pool:
+        pool.submit(calls.suggest, "t0")
+        assert inside.wait(60)
+        wait([pool.submit(calls.ended, None)], 0.1)  # long enough to get in, if that could be
+        go.set()
     assert order == ["suggest", "ended"]
 
 
@@ -119,8 +111,10 @@ def test_a_pause_stops_the_search_until_the_resume() -> None:
         nbckpt.report(loss=config["n"], checkpoint={})
 
     search = Counting()
-    experiment = nbckpt.run(train, search=search, num_samples=3, max_concurrent=1)
+    experiment = nbckpt.run(train, search=search, num_samples=3, name="e", max_concurrent=1)
     assert started.wait(60)
+    with pytest.raises(UsageError, match=r"^'e/t0' has nothing to resume: 1 trial, 1 running$"):
+        experiment.resume("t0")
     experiment.pause()
     go.set()
     assert experiment.wait(60)
@@ -133,23 +127,6 @@ def test_a_pause_stops_the_search_until_the_resume() -> None:
     assert [call for call in search.calls if "suggest" in call] == ["suggest t0", "suggest t1", "suggest t2"]
     with pytest.raises(UsageError, match="nothing to resume"):
         experiment.resume()
-
-
-def test_a_running_trial_is_not_resumed_while_a_search_goes_on() -> None:
-    started, go = threading.Event(), threading.Event()
-
-    def train(config: dict[str, Any]) -> None:
-        started.set()
-        assert go.wait(60)
-        nbckpt.report(loss=config["n"])
-
-    experiment = nbckpt.run(train, search=Counting(), num_samples=2, name="e", max_concurrent=1)
-    assert started.wait(60)
-    with pytest.raises(UsageError, match=r"^'e/t0' has nothing to resume: 1 trial, 1 running$"):
-        experiment.resume("t0")
-    go.set()
-    assert experiment.wait(60)
-    assert len(experiment.trials) == 2
 
 
 def test_a_search_learns_that_a_paused_trial_was_stopped() -> None:
@@ -177,13 +154,15 @@ class Odd(Search):
         return self.reason
 
 
-def test_a_search_that_suggests_no_dict_is_over(subtests: pytest.Subtests) -> None:
+def test_a_search_that_suggests_no_dict_is_over(subtests: pytest.Subtests, store: Path) -> None:
+    with pytest.raises(UsageError, match="is not a search: give the name of an Optuna sampler"):
+        nbckpt.run(train, search=42)
+    assert not store.exists()
     for config in [5, [1], "n"]:
         with subtests.test(config=config):
             experiment = ran(train, search=Odd(config), num_samples=2)
-            assert experiment.notes == [
-                f"the search is over since suggest returned {config!r}, and not a dict"
-            ]
+            note = f"the search is over since suggest returned {config!r}, and not a dict"
+            assert experiment.notes == [note]
 
 
 def test_a_search_may_give_up_a_trial_by_true() -> None:
@@ -191,12 +170,6 @@ def test_a_search_may_give_up_a_trial_by_true() -> None:
     folder = forget(experiment)
     (trial,) = Experiment.read(folder).trials
     assert (trial.status, trial.iteration, trial.damage) == (Status.TERMINATED, 1, "")
-
-
-def test_a_value_that_is_not_a_search_is_refused(store: Path) -> None:
-    with pytest.raises(UsageError, match="is not a search: give the name of an Optuna sampler"):
-        nbckpt.run(train, search=42)
-    assert not store.exists()
 
 
 def one(value: float) -> float:
@@ -207,7 +180,7 @@ def other(value: float) -> float:
     return -value
 
 
-def test_a_configuration_file_recalls_values_json_cannot_hold() -> None:
+def test_a_configuration_file_recalls_values_json_cannot_hold(subtests: pytest.Subtests) -> None:
     space = {
         "f": choice([one, other]),
         "opt": {"g": grid_search([(1, 2), (3, 4)]), "lr": uniform(0, 1)},
@@ -215,9 +188,6 @@ def test_a_configuration_file_recalls_values_json_cannot_hold() -> None:
     }
     kept = {"f": repr(other), "opt": {"g": [3, 4], "lr": 0.25}, "h": repr(one)}
     assert recalled(space, kept) == {"f": other, "opt": {"g": (3, 4), "lr": 0.25}, "h": one}
-
-
-def test_a_configuration_of_another_space_is_not_changed(subtests: pytest.Subtests) -> None:
     for kept in [{"f": "gone", "n": 1}, {"n": 1}, {"f": repr(one), "n": 2}, {"f": repr(one)}]:
         with subtests.test(kept=kept):
             assert recalled({"f": choice([one, other]), "n": 1}, kept) == kept

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,16 +21,13 @@ nothing = Annotation()
 
 
 @pytest.fixture
-def trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trial:
-    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
-
+def trial() -> Trial:
     def train(config: dict[str, Any]) -> None:
         for step in range(40):
             nbckpt.report(loss=1 / (step + 1), deep={"acc": step}, samples=Text("x" * 9), word="good")
         raise ValueError("no")
 
-    experiment = nbckpt.run(train, {"lr": nbckpt.grid_search([0.1])}, name="e", executor="inline")
-    return experiment.trials[0]
+    return nbckpt.run(train, {"lr": nbckpt.grid_search([0.1])}, name="e", executor="inline").trials[0]
 
 
 def read_again(trial: Trial, annotation: Annotation = nothing) -> Summary:
@@ -45,13 +41,10 @@ def shown(trial: Trial) -> Any:
     return repr(row), trial_data(trial, "failed"), state_of(trial).condensed.curves, trial.metric_names
 
 
-def test_a_summary_has_what_a_row_needs(trial: Trial) -> None:
+def test_a_summary_has_what_a_row_needs_and_reads_the_rest(trial: Trial) -> None:
     summary = read_again(trial, Annotation("a note", ("good",)))
     assert summary.annotation == Annotation("a note", ("good",))
     assert shown(summary.trial) == shown(trial)
-
-
-def test_the_trial_of_a_summary_reads_the_rest_from_its_journal(trial: Trial) -> None:
     again = read_again(trial).trial
     assert again.results == trial.results
     assert again.traceback == trial.traceback != ""
@@ -60,9 +53,9 @@ def test_the_trial_of_a_summary_reads_the_rest_from_its_journal(trial: Trial) ->
     assert state_of(again).condensed == state_of(trial).condensed
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
+def test_a_summary_that_nbckpt_would_not_write_is_refused(trial: Trial, subtests: pytest.Subtests) -> None:
+    document = Summary(trial, nothing).to_json()
+    for change in [
         {"status": "DAMAGED"},
         {"status": "FINE"},
         {"iteration": -1},
@@ -79,24 +72,18 @@ def test_the_trial_of_a_summary_reads_the_rest_from_its_journal(trial: Trial) ->
         {"tags": ["x"] * 101},
         {"user_note": "x" * 10_001},
         {"error": None},
-    ],
-)
-def test_a_summary_that_nbckpt_would_not_write_is_refused(trial: Trial, change: dict[str, Any]) -> None:
-    document = Summary(trial, nothing).to_json()
-    with pytest.raises(CorruptError):
-        Summary.from_json({**document, **change}, trial.folder)
+    ]:
+        with subtests.test(change=change), pytest.raises(CorruptError):
+            Summary.from_json({**document, **change}, trial.folder)
     with pytest.raises(CorruptError):
         Summary.from_json([], trial.folder)
 
 
-def test_media_of_a_summary_lead_to_no_other_folder(trial: Trial) -> None:
+def test_every_status_is_kept_and_no_path_of_media(trial: Trial) -> None:
     document = Summary(trial, nothing).to_json()
     hostile = {"type": "file", "digest": "../" * 8, "size": 1, "ending": "../x"}
     document["media"] = [{"name": "a", "step": 1, "count": 1, "steps": [], **hostile}]
     assert state_of(Summary.from_json(document, trial.folder).trial).media == {}
-
-
-def test_every_status_but_damaged_can_be_summarized(trial: Trial) -> None:
     for status in set(Status) - {Status.DAMAGED}:
         state_of(trial).status = status
         assert read_again(trial).trial.status == status

@@ -8,13 +8,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from trials.runs import ran
 
 import nbckpt
 from nbckpt.mirror import Mirror
@@ -56,9 +56,12 @@ def folds(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the names of the trials whose journals are read from now on."""
     names: list[str] = []
     read = journal.read
-    monkeypatch.setattr(
-        journal, "read", lambda file, *given: names.append(file.parent.name) or read(file, *given)
-    )
+
+    def reads(file: Path, *given: Any) -> Any:
+        names.append(file.parent.name)
+        return read(file, *given)
+
+    monkeypatch.setattr(journal, "read", reads)
     return names
 
 
@@ -74,17 +77,13 @@ def listed(trial: Trial) -> Trial:
     return read
 
 
-rows = st.dictionaries(
-    st.sampled_from("abc"), st.none() | st.text() | st.integers() | st.floats(allow_nan=False), max_size=3
-)
+values = st.none() | st.text() | st.integers() | st.floats(allow_nan=False)
 events = st.one_of(
-    st.builds(lambda row: ("result", row), rows),
-    st.builds(lambda at: ("start", at), st.integers(0, 9)),
-    st.builds(lambda note: ("pause", note), st.text(max_size=3)),
-    st.builds(lambda note: ("end", note), st.text(max_size=3)),
-    st.builds(lambda retry: ("fail", retry), st.booleans()),
-    st.just(("load", 1.0)),
-    st.just(("saved", None)),
+    st.tuples(st.just("result"), st.dictionaries(st.sampled_from("abc"), values, max_size=3)),
+    st.tuples(st.just("start"), st.integers(0, 9)),
+    st.tuples(st.sampled_from(["pause", "end"]), st.text(max_size=3)),
+    st.tuples(st.just("fail"), st.booleans()),
+    st.sampled_from([("load", 1.0), ("saved", None)]),
 )
 
 
@@ -142,16 +141,19 @@ def test_a_journal_that_grew_is_read_again(trial: Trial, folds: list[str]) -> No
     assert (listed(trial).metrics["loss"], folds) == (9.0, ["t0"])
 
 
-@pytest.mark.parametrize("name", [journal.FILE, params.FILE])
-@pytest.mark.parametrize("moved_s", [-3600, 1e-9, 3600])
 def test_a_file_with_another_time_is_read_again(
-    trial: Trial, folds: list[str], name: str, moved_s: float
+    trial: Trial, folds: list[str], subtests: pytest.Subtests
 ) -> None:
     """The clock may step in both directions."""
-    file = trial.folder / name
-    at = file.stat().st_mtime_ns + int(moved_s * 1e9)
-    os.utime(file, ns=(at, at))
-    assert (listed(trial).metrics["loss"], folds) == (2.0, ["t0"])
+    for name in (journal.FILE, params.FILE):
+        for moved_s in (-3600, 1e-9, 3600):
+            summary_file.write(Trial.read(trial.folder))
+            folds.clear()
+            file = trial.folder / name
+            at = file.stat().st_mtime_ns + int(moved_s * 1e9)
+            os.utime(file, ns=(at, at))
+            with subtests.test(name=name, moved_s=moved_s):
+                assert (listed(trial).metrics["loss"], folds) == (2.0, ["t0"])
 
 
 @pytest.mark.parametrize("name", [journal.FILE, params.FILE])
@@ -161,7 +163,9 @@ def test_a_summary_of_a_file_that_is_gone_is_not_shown(trial: Trial, name: str) 
     assert listed(trial).status == ("DAMAGED" if name == params.FILE else "PENDING")
 
 
-def test_notes_are_those_of_their_file(trial: Trial, folds: list[str]) -> None:
+def test_notes_are_those_of_their_file(
+    trial: Trial, folds: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     annotation.change(trial.folder, note="first", add=["good"])
     summary_file.write(trial)
     annotation.change(trial.folder, note="other")
@@ -169,9 +173,6 @@ def test_notes_are_those_of_their_file(trial: Trial, folds: list[str]) -> None:
     assert (again.annotation.note, again.annotation.tags, folds) == ("other", ("good",), [])
     (trial.folder / annotation.FILE).unlink()
     assert again.annotation == annotation.Annotation()
-
-
-def test_notes_that_did_not_change_are_not_read_again(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
     annotation.change(trial.folder, note="first")
     summary_file.write(trial)
     again = listed(trial)
@@ -179,29 +180,27 @@ def test_notes_that_did_not_change_are_not_read_again(trial: Trial, monkeypatch:
     assert again.annotation.note == "first"
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda data: b"",
-        lambda data: data[: len(data) // 2],
-        lambda data: data.replace(b"2.0", b"0.1"),
-        lambda data: b"[" * 100_000,
-        lambda data: data + b" " * (1 << 20),
-        lambda data: changed(data, version=VERSION + 1),
-        lambda data: changed(data, summary={}),
-        lambda data: changed(data, notes=[1]),
-        lambda data: changed(data, trial="t1"),
-        lambda data: journal.line_of({}),
-    ],
-    ids=["empty", "torn", "changed", "deep", "long", "later", "without", "notes", "owner", "other"],
-)
 def test_a_damaged_or_foreign_summary_is_not_used(
-    trial: Trial, folds: list[str], damage: Callable[[bytes], bytes]
+    trial: Trial, folds: list[str], subtests: pytest.Subtests
 ) -> None:
     file = trial.folder / summary_file.FILE
-    whole = file.read_bytes()
-    file.write_bytes(damage(whole))
-    assert (listed(trial).metrics["loss"], folds) == (2.0, ["t0"])
+    data = file.read_bytes()
+    for name, damaged in {
+        "empty": b"",
+        "torn": data[: len(data) // 2],
+        "changed": data.replace(b"2.0", b"0.1"),
+        "deep": b"[" * 100_000,
+        "long": data + b" " * (1 << 20),
+        "later": changed(data, version=VERSION + 1),
+        "without": changed(data, summary={}),
+        "notes": changed(data, notes=[1]),
+        "owner": changed(data, trial="t1"),
+        "other": journal.line_of({}),
+    }.items():
+        file.write_bytes(damaged)
+        folds.clear()
+        with subtests.test(name):
+            assert (listed(trial).metrics["loss"], folds) == (2.0, ["t0"])
 
 
 @pytest.mark.parametrize("name", [summary_file.FILE, journal.FILE, params.FILE])
@@ -236,13 +235,10 @@ def test_a_summary_that_cannot_be_written_is_no_error(trial: Trial, monkeypatch:
     assert listed(trial).metrics["loss"] == 2.0
 
 
-def test_what_a_killed_writer_left_is_removed(trial: Trial) -> None:
+def test_a_write_removes_what_is_left_and_makes_no_folder(trial: Trial) -> None:
     (trial.folder / f"{summary_file.FILE}-0123456789ab").write_bytes(b"half")
     summary_file.write(trial)
     assert [file.name for file in trial.folder.iterdir() if CACHE in file.name] == [summary_file.FILE]
-
-
-def test_a_summary_never_makes_a_folder(trial: Trial) -> None:
     trial.folder.rename(trial.folder.parent / "elsewhere")
     summary_file.write(trial)
     assert not trial.folder.exists()
@@ -265,16 +261,12 @@ def test_an_interrupt_before_the_fold_leaves_no_summary(
 
 
 @pytest.fixture
-def experiment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
-    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
-
+def experiment() -> Experiment:
     def train(config: dict[str, Any]) -> None:
         for step in range(3):
             nbckpt.report(loss=config["lr"] + step, checkpoint={"step": step})
 
-    ran = nbckpt.run(train, {"lr": nbckpt.grid_search([1.0, 2.0])}, name="e")
-    ran.wait()
-    return ran
+    return ran(train, {"lr": nbckpt.grid_search([1.0, 2.0])}, name="e")
 
 
 def opened(experiment: Experiment) -> Experiment:
@@ -282,15 +274,12 @@ def opened(experiment: Experiment) -> Experiment:
     return Experiment(experiment.folder, experiment.spec)
 
 
-def test_the_owner_writes_a_summary_of_each_trial(experiment: Experiment, folds: list[str]) -> None:
+def test_the_owner_or_a_reader_writes_the_summaries(experiment: Experiment, folds: list[str]) -> None:
     again = opened(experiment)
     again.refresh()
     assert (folds, [trial.metrics["loss"] for trial in again.trials]) == ([], [3.0, 4.0])
     assert again.best("loss", "min", scope="best").id == "t0"
     assert folds == []
-
-
-def test_a_reader_writes_the_summary_that_is_missing(experiment: Experiment, folds: list[str]) -> None:
     for trial in experiment.trials:
         (trial.folder / summary_file.FILE).unlink()
     opened(experiment).refresh()

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -27,17 +30,11 @@ def train(config: dict[str, Any]) -> None:
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the folder of a store with two experiments."""
-    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
+def library(experiments: Path) -> Catalog:
+    """Return a catalog of two experiments."""
     for name in ("e", "f"):
         ran(train, name=name)
-    return tmp_path / "store"
-
-
-@pytest.fixture
-def library(store: Path) -> Catalog:
-    return Catalog(store / "experiments")
+    return Catalog(experiments)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -83,60 +80,55 @@ def test_undo_brings_back_removed_experiments_and_checkpoints(library: Catalog) 
     listed.bring_back()
     assert contents(library.folder) == before
     assert trash.removals(library.folder) == []
-
-
-def test_removing_an_experiment_and_its_checkpoint_is_undoable(library: Catalog) -> None:
     before = contents(library.folder)
     library.remove("e/t0@1", "e").bring_back()
     assert contents(library.folder) == before
+    assert library.remove("e", "e").labels == ["e"]
+    assert library.remove("f/t0@1", "f/t0@001").labels == ["f/t0@1"]
 
 
-def failing_at(monkeypatch: pytest.MonkeyPatch, call: str, end: str) -> None:
-    """Let a call of the system fail for paths with this end."""
-    real = getattr(os, call)
+def failing(number: int) -> Callable[..., Any]:
+    """Return a function that fails as a call of the system does."""
 
-    def fails(path: Any = ".", *args: Any, **options: Any) -> Any:
-        if str(path).endswith(end):
-            raise OSError(errno.EIO, "Input/output error")
-        return real(path, *args, **options)
+    def fails(*_: Any, **__: Any) -> Any:
+        raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(os, call, fails)
+    return fails
 
 
-def test_rm_moves_all_of_a_checkpoint_or_nothing(library: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+@contextmanager
+def unreadable(end: str, *calls: str) -> Iterator[None]:
+    """Let calls of the system fail for paths with this end. The block must say so."""
+
+    def failing_at_end(call: Callable[..., Any]) -> Callable[..., Any]:
+        def fails(path: Any = ".", *args: Any, **options: Any) -> Any:
+            return (failing(errno.EIO) if str(path).endswith(end) else call)(path, *args, **options)
+
+        return fails
+
+    says = pytest.raises(StoreError, match=f"cannot read .*{end}': Input/output error")
+    with pytest.MonkeyPatch.context() as patch, says:
+        for name in calls:
+            patch.setattr(os, name, failing_at_end(getattr(os, name)))
+        yield
+
+
+def test_rm_moves_all_of_a_checkpoint_or_nothing(library: Catalog) -> None:
     whole = sorted(library.folder.rglob("*"))
-    with monkeypatch.context() as patch:
-        for call in ("stat", "lstat"):
-            failing_at(patch, call, "checkpoint_000001.json")
-        with pytest.raises(StoreError, match=r"cannot read .*checkpoint_000001.json': Input/output error"):
-            library.remove("e/t0@1")
+    with unreadable("checkpoint_000001.json", "stat", "lstat"):
+        library.remove("e/t0@1")
     assert sorted(library.folder.rglob("*")) == whole
 
 
-def test_a_folder_that_cannot_be_read_is_one_clear_error(
-    library: Catalog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    failing_at(monkeypatch, "listdir", "/e")
-    with pytest.raises(StoreError, match=r"cannot read .*/e': Input/output error"):
+def test_a_folder_that_cannot_be_read_is_one_clear_error(library: Catalog) -> None:
+    with unreadable("/e", "listdir"):
+        assert library.open("f").trials[0].iteration == 3
         library.open("e")
-    assert library.open("f").trials[0].iteration == 3
-
-
-def test_an_experiment_whose_file_cannot_be_seen_is_not_empty(
-    library: Catalog, monkeypatch: pytest.MonkeyPatch
-) -> None:
     experiment = Experiment(library.folder / "e", library.open("e").spec)
-    failing_at(monkeypatch, "stat", "e/experiment.json")
-    with pytest.raises(StoreError, match=r"cannot read .*experiment.json': Input/output error"):
+    with unreadable("e/experiment.json", "stat"):
         experiment.refresh()
-
-
-def test_an_undo_that_cannot_read_the_folder_says_so(
-    library: Catalog, monkeypatch: pytest.MonkeyPatch
-) -> None:
     library.remove("e")
-    failing_at(monkeypatch, "listdir", "/experiments")
-    with pytest.raises(StoreError, match=r"cannot read .*/experiments': Input/output error"):
+    with unreadable("/experiments", "listdir"):
         trash.removals(library.folder)
 
 
@@ -235,9 +227,8 @@ def test_a_checkpoint_behind_a_link_is_not_moved(library: Catalog, tmp_path: Pat
     assert contents(outside) == before
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
+def test_an_invalid_name_in_the_trash_is_ignored(library: Catalog, subtests: pytest.Subtests) -> None:
+    for name in [
         ".removed~20260101T000000000000Z-00000000~..",
         ".removed~20260101T000000000000Z-00000000~..%2F..%2Fx",
         ".removed~20260101T000000000000Z-00000000~e~..~checkpoint_1",
@@ -246,53 +237,47 @@ def test_a_checkpoint_behind_a_link_is_not_moved(library: Catalog, tmp_path: Pat
         ".removed~20260101T000000000000Z-00000000~e%00f",
         ".removed~now~e",
         ".removed~~",
-    ],
-)
-def test_an_invalid_name_in_the_trash_is_ignored(library: Catalog, name: str) -> None:
-    (library.folder / name).mkdir()
-    assert trash.removals(library.folder) == []
-    trash.empty(library.folder)
-    assert (library.folder / name).is_dir()
+    ]:
+        with subtests.test(name):
+            (library.folder / name).mkdir()
+            assert trash.removals(library.folder) == []
+            trash.empty(library.folder)
+            assert (library.folder / name).is_dir()
 
 
-def killed_after(monkeypatch: pytest.MonkeyPatch, moves: int) -> None:
-    move, done = trash._move, []
+@contextmanager
+def killed_after(moves: int) -> Iterator[None]:
+    """End the block at a move, as a kill does; count the moves from 0."""
+    move, left = trash.move, iter(range(moves))
 
     def dies(*args: Path) -> None:
-        if len(done) == moves:
+        if next(left, None) is None:
             raise KeyboardInterrupt
-        done.append(args)
         move(*args)
 
-    monkeypatch.setattr(trash, "_move", dies)
+    killed = pytest.raises(KeyboardInterrupt)
+    with pytest.MonkeyPatch.context() as patch, killed:
+        patch.setattr(trash, "move", dies)
+        yield
 
 
 @pytest.mark.parametrize("moves", range(3))
-def test_a_removal_killed_at_any_move_loses_nothing(
-    library: Catalog, monkeypatch: pytest.MonkeyPatch, moves: int
-) -> None:
+def test_a_removal_killed_at_any_move_loses_nothing(library: Catalog, moves: int) -> None:
     before = contents(library.folder)
-    with monkeypatch.context() as patch:
-        killed_after(patch, moves)
-        with pytest.raises(KeyboardInterrupt):
-            library.remove("e/t0@1", "f")
-    trial = library.trial("e/t0")[1]
-    trial.checkpoints.sweep()
+    with killed_after(moves):
+        library.remove("e/t0@1", "f")
+    library.trial("e/t0")[1].checkpoints.sweep()
     for removal in trash.removals(library.folder):
         removal.bring_back()
     assert contents(library.folder) == before
 
 
 @pytest.mark.parametrize("moves", range(3))
-def test_an_undo_killed_at_any_move_can_be_repeated(
-    library: Catalog, monkeypatch: pytest.MonkeyPatch, moves: int
-) -> None:
+def test_an_undo_killed_at_any_move_can_be_repeated(library: Catalog, moves: int) -> None:
     before = contents(library.folder)
     removal = library.remove("e/t0@1", "f")
-    with monkeypatch.context() as patch:
-        killed_after(patch, moves)
-        with pytest.raises(KeyboardInterrupt):
-            removal.bring_back()
+    with killed_after(moves):
+        removal.bring_back()
     library.trial("e/t0")[1].checkpoints.sweep()
     for left in trash.removals(library.folder):
         left.bring_back()
@@ -300,11 +285,9 @@ def test_an_undo_killed_at_any_move_can_be_repeated(
     assert contents(library.folder) == before
 
 
-def test_a_killed_collection_is_finished_by_the_next_one(
-    library: Catalog, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_collection_is_finished_by_the_next_one(library: Catalog) -> None:
     removal = library.remove("e")
-    with monkeypatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trash, "discard", lambda place: None)
         trash.empty(library.folder)
     with pytest.raises(nbckpt.NotFoundError, match="`gc` has deleted it"):
@@ -314,20 +297,29 @@ def test_a_killed_collection_is_finished_by_the_next_one(
     assert not any(path.startswith(".") for path in contents(library.folder))
 
 
+def before_move(monkeypatch: pytest.MonkeyPatch, of: Callable[[Path], bool], act: Callable[[], Any]) -> None:
+    """Have something happen before the first move of such a path."""
+    move = trash.move
+
+    def moves(folder: Path, source: Path, target: Path) -> None:
+        if of(source):
+            monkeypatch.setattr(trash, "move", move)
+            act()
+        move(folder, source, target)
+
+    monkeypatch.setattr(trash, "move", moves)
+
+
 @pytest.mark.parametrize("first", ["folder", "record"])
 def test_a_collection_during_an_undo_leaves_no_half_checkpoint(
     library: Catalog, monkeypatch: pytest.MonkeyPatch, first: str
 ) -> None:
-    removal = library.remove("e/t0@1")
-    move = trash._move
+    removal, is_record = library.remove("e/t0@1"), first == "record"
 
-    def collects(folder: Path, source: Path, target: Path) -> None:
-        if (source.suffix == ".json") == (first == "record"):
-            monkeypatch.setattr(trash, "_move", move)
-            trash.empty(folder)
-        move(folder, source, target)
+    def of_first(source: Path) -> bool:
+        return (source.suffix == ".json") == is_record
 
-    monkeypatch.setattr(trash, "_move", collects)
+    before_move(monkeypatch, of_first, lambda: trash.empty(library.folder))
     with pytest.raises(nbckpt.NotFoundError, match="`gc` has deleted it"):
         removal.bring_back()
     assert steps(library) == [2, 3]
@@ -335,11 +327,14 @@ def test_a_collection_during_an_undo_leaves_no_half_checkpoint(
 
 
 def test_rm_and_gc_of_experiments_need_no_space(library: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*args: Any, **kwargs: Any) -> Any:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    full, opens = failing(errno.ENOSPC), os.open
 
-    for name in ("mkdir", "open", "write", "link", "symlink"):
-        monkeypatch.setattr(os, name, full if name != "open" else opens_only_to_read(full))
+    def opens_only_to_read(path: Any, flags: int, *more: Any, **names: Any) -> Any:
+        return (full if flags & os.O_CREAT else opens)(path, flags, *more, **names)
+
+    for name in ("mkdir", "write", "link", "symlink"):
+        monkeypatch.setattr(os, name, full)
+    monkeypatch.setattr(os, "open", opens_only_to_read)
     library.remove("e", "f/t0@1")
     labels, freed = trash.empty(library.folder)
     monkeypatch.undo()
@@ -348,45 +343,21 @@ def test_rm_and_gc_of_experiments_need_no_space(library: Catalog, monkeypatch: p
     assert library.names() == ["f"]
 
 
-def opens_only_to_read(full: Any) -> Any:
-    opens = os.open
-    return lambda path, flags, *more, **names: (full if flags & os.O_CREAT else opens)(
-        path, flags, *more, **names
-    )
-
-
 def test_a_removal_that_the_disk_refuses_has_no_effect(
     library: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = contents(library.folder)
-    move = trash._move
-
-    def refuses(folder: Path, source: Path, target: Path) -> None:
-        if source.name == "f":
-            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
-        move(folder, source, target)
-
-    monkeypatch.setattr(trash, "_move", refuses)
-    with pytest.raises(nbckpt.errors.StoreError, match="cannot remove 'f': Permission denied"):
+    before_move(monkeypatch, lambda source: source.name == "f", failing(errno.EACCES))
+    with pytest.raises(StoreError, match="cannot remove 'f': Permission denied"):
         library.remove("e", "f")
-    monkeypatch.undo()
     assert contents(library.folder) == before
-
-
-def test_a_removal_that_cannot_be_synced_has_no_effect(
-    library: Catalog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    before = contents(library.folder)
-    sync, calls = trash.sync_folder, [0]
+    sync, number = trash.sync_folder, itertools.count(1)
 
     def fails(folder: Path) -> None:
-        calls[0] += 1
-        if calls[0] == 2:
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        sync(folder)
+        (failing(errno.EIO) if next(number) == 2 else sync)(folder)
 
     monkeypatch.setattr(trash, "sync_folder", fails)
-    with pytest.raises(nbckpt.errors.StoreError, match="cannot remove 'f': Input/output error"):
+    with pytest.raises(StoreError, match="cannot remove 'f': Input/output error"):
         library.remove("e", "f")
     assert contents(library.folder) == before
 
@@ -405,22 +376,10 @@ def test_two_undos_at_once_bring_back_the_whole_checkpoint(
     library: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = contents(library.folder)
-    removal, move = library.remove("e/t0@1"), trash._move
-
-    def is_second(folder: Path, source: Path, target: Path) -> None:
-        if source.suffix != ".json":
-            monkeypatch.setattr(trash, "_move", move)
-            removal.bring_back()
-        move(folder, source, target)
-
-    monkeypatch.setattr(trash, "_move", is_second)
+    removal = library.remove("e/t0@1")
+    before_move(monkeypatch, lambda source: source.suffix != ".json", removal.bring_back)
     removal.bring_back()
     assert contents(library.folder) == before
-
-
-def test_a_duplicate_in_a_removal_counts_once(library: Catalog) -> None:
-    assert library.remove("e", "e").labels == ["e"]
-    assert library.remove("f/t0@1", "f/t0@001").labels == ["f/t0@1"]
 
 
 def test_a_name_that_is_not_unicode_can_be_removed_and_restored(library: Catalog) -> None:
@@ -442,20 +401,17 @@ def test_a_power_cut_never_shows_partly_deleted_files(
     assert calls[:2] == ["sync", "delete"]
 
 
-def test_a_push_does_not_copy_the_trash(library: Catalog, store: Path) -> None:
+def test_a_push_does_not_copy_the_trash(library: Catalog) -> None:
     library.remove("e")
-    made = nbckpt.mirror.Mirror(nbckpt.Tracker(str(store)).store, library.folder, "memory://trash-push")
+    made = nbckpt.mirror.Mirror(nbckpt.Tracker().store, library.folder, "memory://trash-push")
     assert list(made.push().experiments) == ["f"]
 
 
 def test_rm_of_a_checkpoint_needs_no_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*args: Any) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
     tracker = nbckpt.Tracker(tmp_path / "store")
     tracker.save({"x": 1}, "one")
-    monkeypatch.setattr(os, "write", full)
-    monkeypatch.setattr(os, "writev", full, raising=False)
+    for name in ("write", "writev"):
+        monkeypatch.setattr(os, name, failing(errno.ENOSPC), raising=False)
     tracker.remove(["one"])
     assert tracker.entries() == []
     monkeypatch.undo()

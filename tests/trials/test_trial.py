@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas
 import pytest
+from trials.runs import ran
 
 import nbckpt
 from nbckpt.errors import NotFoundError
@@ -26,9 +27,7 @@ def train(config: dict[str, Any]) -> None:
 
 @pytest.fixture
 def trial(tmp_path: Path) -> nbckpt.Trial:
-    experiment = nbckpt.run(train, {"lr": 0.5}, name="e", folder=tmp_path, executor="inline")
-    experiment.wait()
-    return experiment.trial("t0")
+    return ran(train, {"lr": 0.5}, name="e", folder=tmp_path, executor="inline").trial("t0")
 
 
 def test_an_attribute_of_a_trial_cannot_be_assigned(trial: nbckpt.Trial, subtests: pytest.Subtests) -> None:
@@ -43,48 +42,28 @@ def test_changing_what_a_trial_returned_does_not_change_it(trial: nbckpt.Trial) 
     trial.config["lr"] = 2
     trial.metrics["loss"] = 2
     trial.results.clear()
-    assert trial.config == {"lr": 0.5}
-    assert trial.metrics["loss"] == 0.5 / 3
+    assert (trial.config, trial.metrics["loss"]) == ({"lr": 0.5}, 0.5 / 3)
     assert trial.iteration == len(trial.results) == 3
+    assert (trial.status, trial.error, trial.log()) == ("TERMINATED", "", ["training 0.5"])
 
 
-def test_metrics_are_the_last_result_and_history_has_all(trial: nbckpt.Trial) -> None:
+def test_metrics_are_the_last_result_and_history_has_all(
+    trial: nbckpt.Trial, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert trial.metrics == trial.results[-1]
     assert isinstance(trial.history, pandas.DataFrame)
     assert list(trial.history["loss"]) == [0.5, 0.25, 0.5 / 3]
     assert list(trial.history["training_iteration"]) == [1, 2, 3]
-
-
-def test_history_without_pandas_says_what_to_install(
-    trial: nbckpt.Trial, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(nbckpt.UsageError, match="history needs pandas: pip install pandas"):
         _ = trial.history
 
 
-def test_a_trial_without_a_result_has_an_empty_history(tmp_path: Path) -> None:
+def test_a_trial_without_results_is_empty(tmp_path: Path) -> None:
     trial = nbckpt.Trial(tmp_path / "t0", {})
     assert trial.metrics == {}
     assert trial.history.empty
     assert trial.checkpoint is None
-
-
-def test_the_checkpoint_of_a_trial_is_a_checkpoint(trial: nbckpt.Trial) -> None:
-    assert isinstance(trial.checkpoint, nbckpt.Checkpoint)
-    assert trial.checkpoint.to_dict() == {"step": 1}
-    assert (trial.checkpoint_name, trial.checkpoint_iteration) == ("checkpoint_000002", 2)
-
-
-def test_a_checkpoint_that_is_gone_is_not_found(trial: nbckpt.Trial) -> None:
-    for record in trial.checkpoints.records():
-        trial.checkpoints.delete(record)
-    with pytest.raises(NotFoundError, match="there is no checkpoint 'checkpoint_000002'"):
-        _ = trial.checkpoint
-
-
-def test_an_empty_checkpoint_is_none(tmp_path: Path) -> None:
-    trial = nbckpt.Trial(tmp_path / "t0", {})
     record = trial.checkpoints.publish(None, Record("checkpoint_000001", "null", 1))
     with TrialRecorder(trial) as recorder:
         recorder.result({"training_iteration": 1})
@@ -92,6 +71,11 @@ def test_an_empty_checkpoint_is_none(tmp_path: Path) -> None:
     assert (trial.checkpoint_name, trial.checkpoint) == ("checkpoint_000001", None)
 
 
-def test_a_trial_shows_how_it_ended_and_what_it_printed(trial: nbckpt.Trial) -> None:
-    assert (trial.status, trial.error) == ("TERMINATED", "")
-    assert trial.log() == ["training 0.5"]
+def test_a_trial_has_a_checkpoint_until_it_is_deleted(trial: nbckpt.Trial) -> None:
+    assert isinstance(trial.checkpoint, nbckpt.Checkpoint)
+    assert trial.checkpoint.to_dict() == {"step": 1}
+    assert (trial.checkpoint_name, trial.checkpoint_iteration) == ("checkpoint_000002", 2)
+    for record in trial.checkpoints.records():
+        trial.checkpoints.delete(record)
+    with pytest.raises(NotFoundError, match="there is no checkpoint 'checkpoint_000002'"):
+        _ = trial.checkpoint

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from trials.runs import ran
 
 import nbckpt
 from nbckpt.commands import TABLE, Session, parse
@@ -30,29 +31,24 @@ VALUES: dict[str, Any] = {
 }
 
 
-def test_a_text_that_is_no_date_is_refused(subtests: pytest.Subtests) -> None:
-    for text in ["last week", "2026-13-01", "0001-01-01"]:
-        with (
-            subtests.test(text),
-            pytest.raises(UsageError, match=r"at character 14, .*not a date such as '2026-11-19'"),
-        ):
-            Where(f"started_at > {text!r}")
-
-
 def test_a_filter_compares_names_with_constants(subtests: pytest.Subtests) -> None:
     for text, passes in CASES["cases"]:
-        with subtests.test(text):
+        with subtests.test(text=text):
             assert Where(text).matches(VALUES) is passes
 
 
 def test_what_the_panel_refuses_is_refused(subtests: pytest.Subtests) -> None:
     for text in CASES["refused"]:
-        with subtests.test(text), pytest.raises(UsageError, match="cannot read the filter at character"):
+        with subtests.test(text=text), pytest.raises(UsageError, match="cannot read the filter at character"):
             Where(text)
 
 
 def test_anything_else_is_refused_with_its_position(subtests: pytest.Subtests) -> None:
+    no_date = "at character 14, .*not a date such as '2026-11-19'"
     for text, message in [
+        ("started_at > 'last week'", no_date),
+        ("started_at > '2026-13-01'", no_date),
+        ("started_at > '0001-01-01'", no_date),
         ("lr <", "at character 5: it ends too early; use comparisons"),
         ("é < 1 and ", "at character 10: it ends too early; use comparisons"),
         ("lr = 0.1", "at character"),
@@ -75,7 +71,7 @@ def test_anything_else_is_refused_with_its_position(subtests: pytest.Subtests) -
         ("(" * 900 + "n" + ")" * 900, "cannot read the filter"),
         ("n == " + "(" * 90 + "1," + ")," * 89 + ")", "nested too deep"),
     ]:
-        with subtests.test(text), pytest.raises(UsageError, match=message):
+        with subtests.test(text=text), pytest.raises(UsageError, match=message):
             Where(text)
 
 
@@ -104,18 +100,15 @@ def test_a_value_that_cannot_be_compared_passes_nothing() -> None:
 
 
 @pytest.fixture
-def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
+def session(store: Path) -> Session:
     """Return a session over two experiments: `a` with lr 1, 2, 3 and `b` with another metric."""
-    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
-    tracker = nbckpt.Tracker(tmp_path / "store")
+    tracker = nbckpt.Tracker(store)
 
     def train(config: dict[str, Any]) -> None:
         nbckpt.report(loss=1 / config["lr"], val={"loss": config["lr"]}, checkpoint={"x": 1})
 
-    nbckpt.run(train, {"lr": nbckpt.grid_search([1, 2, 3])}, name="a", executor="inline").wait()
-    nbckpt.run(
-        lambda config: nbckpt.report(acc=0.5), {"net": {"size": 4}}, name="b", executor="inline"
-    ).wait()
+    ran(train, {"lr": nbckpt.grid_search([1, 2, 3])}, name="a", executor="inline")
+    ran(lambda config: nbckpt.report(acc=0.5), {"net": {"size": 4}}, name="b", executor="inline")
     return Session(tracker, AutoMirror(tracker.store, in_background=False), {})
 
 
@@ -140,33 +133,31 @@ def test_a_table_shows_the_trials_that_pass(session: Session) -> None:
         run(session, "trials", "a", "--where", "los < 1")
 
 
-def test_find_trials_searches_all_experiments(session: Session, tmp_path: Path) -> None:
-    annotation.change(tmp_path / "store/experiments/a/t2", note="better edges", add=["good"])
+def test_find_trials_searches_all_experiments(session: Session, store: Path) -> None:
+    annotation.change(store / "experiments/a/t2", note="better edges", add=["good"])
     everything = nbckpt.find_trials()
     assert list(everything["trial"]) == ["t0", "t1", "t2", "t0"]
     assert everything["config/net/size"].iloc[-1] == 4
-    frame = nbckpt.find_trials(tmp_path / "store", "tag == 'good' or acc > 0.1")
-    assert [tuple(row) for row in frame[["experiment", "trial", "status"]].values] == [
-        ("a", "t2", "done"),
-        ("b", "t0", "done"),
-    ]
+    frame = nbckpt.find_trials(store, "tag == 'good' or acc > 0.1")
+    found = [tuple(row) for row in frame[["experiment", "trial", "status"]].values]
+    assert found == [("a", "t2", "done"), ("b", "t0", "done")]
     assert (frame["note"][0], frame["tags"][0], frame["val/loss"][0]) == ("better edges", ("good",), 3)
-    assert len(nbckpt.find_trials(tmp_path / "store/experiments", "lr >= 2")) == 2
-    assert len(nbckpt.find_trials(tmp_path / "nothing")) == 0
+    assert len(nbckpt.find_trials(store / "experiments", "lr >= 2")) == 2
+    assert len(nbckpt.find_trials(store.with_name("nothing"))) == 0
     with pytest.raises(UsageError, match=r"For a filter write find_trials\(where='lr >= 2'\)"):
         nbckpt.find_trials("lr >= 2")
     with pytest.raises(UsageError, match="no trial has 'acx'"):
         nbckpt.find_trials(where="acx > 1")
 
 
-def test_find_trials_at_a_url_downloads_no_checkpoint(session: Session, tmp_path: Path) -> None:
+def test_find_trials_at_a_url_downloads_no_checkpoint(session: Session) -> None:
     run(session, "note", "a/t0", "hello", "there")
     run(session, "push", "memory://where/store")
     frame = nbckpt.find_trials("memory://where/store", "note == 'hello there' or acc == 0.5")
     assert list(frame["experiment"] + "/" + frame["trial"]) == ["a/t0", "b/t0"]
 
 
-def test_a_damaged_experiment_is_left_out(session: Session, tmp_path: Path, caplog: Any) -> None:
-    (tmp_path / "store/experiments/a/experiment.json").write_text("{")
+def test_a_damaged_experiment_is_left_out(session: Session, experiments: Path, caplog: Any) -> None:
+    (experiments / "a/experiment.json").write_text("{")
     assert list(nbckpt.find_trials()["experiment"]) == ["b"]
     assert "a is left out" in caplog.text
