@@ -14,10 +14,13 @@ class MemoryBudget:
 
     Args:
         size: The number of bytes.
+
+    Attributes:
+        free: The number of bytes that no call holds.
     """
 
     def __init__(self, size: int = 64 << 20) -> None:
-        self._size = self._free = size
+        self._size = self.free = size
         self._changed = threading.Condition()
 
     @contextmanager
@@ -29,14 +32,14 @@ class MemoryBudget:
         """
         size = min(size, self._size)
         with cancel.calling(self._wake), self._changed:
-            self._changed.wait_for(lambda: cancel.cancelled or self._free >= size)
+            self._changed.wait_for(lambda: cancel.cancelled or self.free >= size)
             cancel.check()
-            self._free -= size
+            self.free -= size
         try:
             yield
         finally:
             with self._changed:
-                self._free += size
+                self.free += size
                 self._changed.notify_all()
 
     def _wake(self) -> None:

@@ -180,7 +180,7 @@ class Engine:
             self.running.began = self._clock()
             self.lock.notify_all()
             _busy.add(self)
-            before_the_end(_flush)
+            before_the_end(flush)
 
     def _work(self) -> None:
         """Carry out jobs until no job is left. Runs in its own thread."""
@@ -315,7 +315,8 @@ _busy: set[Engine] = set()
 """The engines that the interpreter waits for at shutdown: they have work or a failure to report."""
 
 
-def _flush() -> None:
+def flush() -> None:
+    """Wait for the last jobs of every engine at interpreter shutdown."""
     began = time.monotonic()
     for engine in list(_busy):
         engine.finish(began)

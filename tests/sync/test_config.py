@@ -6,6 +6,7 @@ import math
 import pickle
 import re
 from dataclasses import fields
+from itertools import product
 from typing import Any
 
 import fsspec
@@ -51,9 +52,10 @@ def test_the_six_settings_have_their_defaults() -> None:
     assert nbckpt.sync.Syncer is Syncer
 
 
-@pytest.mark.parametrize("url", [None, "", "file:///some/where", "s3://bucket/folder", "memory://x"])
-def test_a_reachable_upload_dir_is_valid(url: str | None) -> None:
-    assert SyncConfig(url).validate_upload_dir() is True
+def test_a_reachable_upload_dir_is_valid(subtests: pytest.Subtests) -> None:
+    for url in (None, "", "file:///some/where", "s3://bucket/folder", "memory://x"):
+        with subtests.test(url):
+            assert SyncConfig(url).validate_upload_dir() is True
 
 
 @pytest.mark.parametrize("url", ["invalid://some/url", "/some/folder", "some/folder"])
@@ -100,20 +102,15 @@ def test_a_syncer_needs_an_upload_dir() -> None:
         SyncConfig(syncer=DefaultSyncer())
 
 
-@pytest.mark.parametrize("number", [-1, math.nan, True, "300", None])
-def test_a_period_is_seconds(number: Any) -> None:
-    with pytest.raises(ValueError, match="sync_period="):
-        SyncConfig(sync_period=number)
-    with pytest.raises(ValueError, match="sync_period="):
-        DefaultSyncer(sync_period=number)
-
-
-@pytest.mark.parametrize("number", [-1, 0, math.nan, math.inf, True, "300"])
-def test_a_timeout_is_seconds(number: Any) -> None:
-    with pytest.raises(ValueError, match="sync_timeout="):
-        SyncConfig(sync_timeout=number)
-    with pytest.raises(ValueError, match="sync_timeout="):
-        DefaultSyncer(sync_timeout=number)
+def test_a_period_and_a_timeout_are_seconds(subtests: pytest.Subtests) -> None:
+    wrong = {
+        "sync_period": [-1, math.nan, True, "300", None],
+        "sync_timeout": [-1, 0, math.nan, math.inf, True, "300"],
+    }
+    for name, kind in product(wrong, (SyncConfig, DefaultSyncer)):
+        for number in wrong[name]:
+            with subtests.test(f"{name}={number!r}"), pytest.raises(ValueError, match=f"{name}="):
+                kind(**{name: number})
 
 
 def test_a_period_may_be_zero_and_a_timeout_none() -> None:

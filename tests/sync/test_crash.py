@@ -11,44 +11,14 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sync.trees import Files, plain, read, seen, write
 
-from nbckpt.errors import NotFoundError
-from nbckpt.store import LocalStore, MemoryStore, Store
-from nbckpt.sync.download import download
+from nbckpt.store import LocalStore, MemoryStore
 from nbckpt.sync.exclude import OWN
 from nbckpt.sync.index import KEY
 from nbckpt.sync.target import delete
 from nbckpt.sync.upload import upload
 from nbckpt.testing import RecordingStore
-
-Files = dict[str, bytes]
-
-
-def write(folder: Path, files: Files) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    for path, data in files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_bytes(data)
-    return folder
-
-
-def read(folder: Path) -> Files:
-    files = [file for file in folder.rglob("*") if file.is_file()]
-    return {file.relative_to(folder).as_posix(): file.read_bytes() for file in files}
-
-
-def seen(store: Store) -> Files | None:
-    """Return what a reader of the target gets in an empty folder; None where there is nothing."""
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            download(store, folder)
-        except NotFoundError:
-            return None
-        return read(Path(folder))
-
-
-def plain(store: Store) -> Files:
-    return {key: store.get(key) for key in list(store.keys()) if not key.startswith(f"{OWN}/")}
 
 
 def no_clash(files: Files) -> bool:

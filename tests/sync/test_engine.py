@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import random
 import threading
@@ -135,8 +136,9 @@ def test_a_request_names_its_target_without_the_password() -> None:
 
 def test_a_slow_last_job_is_waited_for_without_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     gate, said, ended = threading.Event(), [], []
-    monkeypatch.setattr("nbckpt.sync.engine._log.error", lambda *words: said.append(words))
-    monkeypatch.setattr("nbckpt.sync.engine._log.warning", lambda *_: gate.set())  # it has begun to wait
+    log = logging.getLogger("nbckpt")
+    monkeypatch.setattr(log, "error", lambda *words: said.append(words))
+    monkeypatch.setattr(log, "warning", lambda *_: gate.set())  # it has begun to wait
     engine = Engine(lambda _: gate.wait(), at_end=lambda: ended.append(True))
     engine.repeat(PUSH, lambda: math.inf)
     engine.finish(time.monotonic() - 1e6, silent=0.01)

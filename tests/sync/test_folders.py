@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import os
@@ -10,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -18,21 +19,20 @@ from unittest.mock import patch
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sync.trees import ONCE, plain, read, seen, write
 
 from nbckpt.core import schema
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
-from nbckpt.store import STAGING, Data, LocalStore, MemoryStore, Store
+from nbckpt.store import STAGING, Data, LocalStore, MemoryStore, Store, open_store
 from nbckpt.store.base import parts_of
 from nbckpt.sync.download import download
 from nbckpt.sync.exclude import OWN
 from nbckpt.sync.index import KEY
 from nbckpt.sync.target import delete
-from nbckpt.sync.transfer import TransferOptions
 from nbckpt.sync.upload import upload
 from nbckpt.testing import FaultyStore, RecordingStore
 from nbckpt.testing.faults import Call
 
-ONCE = TransferOptions(attempts=1)
 TREE = {
     "a.txt": b"a",
     "empty": b"",
@@ -42,33 +42,6 @@ TREE = {
     "checkpoint_000001.json": b"{}",
     "checkpoint_000001/model": b"m" * 1000,
 }
-
-
-def write(folder: Path, files: dict[str, bytes]) -> Path:
-    for path, data in files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_bytes(data)
-    return folder
-
-
-def read(folder: Path) -> dict[str, bytes]:
-    files = [file for file in folder.rglob("*") if file.is_file()]
-    return {file.relative_to(folder).as_posix(): file.read_bytes() for file in files}
-
-
-def plain(store: Store) -> dict[str, bytes]:
-    """Return what any other tool finds under the files' paths."""
-    return {key: store.get(key) for key in list(store.keys()) if not key.startswith(f"{OWN}/")}
-
-
-def seen(store: Store) -> dict[str, bytes] | None:
-    """Return what a reader of the target gets in an empty folder; None where there is nothing."""
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            download(store, folder, options=ONCE)
-        except NotFoundError:
-            return None
-        return read(Path(folder))
 
 
 def age(folder: Path) -> None:
@@ -84,8 +57,6 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
         return MemoryStore()
     if request.param == "folder":
         return LocalStore(tmp_path / "the target")
-    from nbckpt.store import open_store
-
     return open_store(f"{request.getfixturevalue('s3_bucket')}/the target")
 
 
@@ -289,10 +260,12 @@ def test_a_folder_from_another_tool_is_downloaded_and_taken_over(tmp_path: Path)
 
 @pytest.mark.parametrize("key", ["../x", "a//b", "/abs", "a/../../x"])
 def test_an_invalid_name_in_a_foreign_target_is_refused(tmp_path: Path, key: str) -> None:
-    store = MemoryStore()
-    store._data = {key: b"x"}
+    class Foreign(MemoryStore):
+        def sizes(self, prefix: str = "") -> Iterator[tuple[str, int]]:
+            yield key, 1
+
     with pytest.raises(UsageError, match="is not a key"):
-        download(store, tmp_path / "folder")
+        download(Foreign(), tmp_path / "folder")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -321,65 +294,63 @@ def damaged(tmp_path: Path) -> tuple[MemoryStore, Path]:
     return store, write(tmp_path / "other", {"a": b"mine", "old": b"old"})
 
 
-@pytest.mark.parametrize("data", [b"", b"5" * 99, b"5" * 99 + b"6", b"5" * 101, None])
-def test_contents_that_differ_from_the_upload_are_refused(tmp_path: Path, data: bytes | None) -> None:
+def test_contents_that_differ_from_the_upload_are_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for number, data in enumerate([b"", b"5" * 99, b"5" * 99 + b"6", None]):
+        with subtests.test(data=data):
+            top = tmp_path / str(number)
+            store, other = damaged(top)
+            if data is None:
+                store.delete("big")
+            else:
+                store.put("big", data)
+            for target in (other, top / "new"):
+                with pytest.raises(CorruptError, match="'big'"):
+                    download(store, target, delete_missing=True)
+            assert read(other) == {"a": b"mine", "old": b"old"}
+            assert sorted(entry.name for entry in top.iterdir()) == ["folder", "other"]
+            if data is None or len(data) < 100:  # its size tells that the target lacks it
+                assert upload(top / "folder", store).files == 1
+                assert seen(store) == read(top / "folder")
+
+
+def test_bytes_after_the_contents_that_were_sent_are_ignored(tmp_path: Path) -> None:
     store, other = damaged(tmp_path)
-    if data is None:
-        store.delete("big")
-    else:
-        store.put("big", data)
-    if data is not None and len(data) > 100:  # the bytes that were sent are there
-        assert download(store, other).files == 3
-        return
-    for target in (other, tmp_path / "new"):
-        with pytest.raises(CorruptError, match="'big'"):
-            download(store, target, delete_missing=True)
-    assert read(other) == {"a": b"mine", "old": b"old"}
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["folder", "other"]
-    if data != b"5" * 99 + b"6":  # its size tells that the target lacks it
-        assert upload(tmp_path / "folder", store).files == 1
-        assert seen(store) == read(tmp_path / "folder")
+    store.put("big", b"5" * 101)
+    assert download(store, other).files == 3
 
 
-@pytest.mark.parametrize(
-    "files",
-    [
-        {"../x": [1, 1, ""]},
-        {"/tmp/x": [1, 1, ""]},
-        {"a/../../x": [1, 1, ""]},
-        {"": [1, 1, ""]},
-        {"x": [-1, 1, ""]},
-        {"x": [1, -1, ""]},
-        {"x": [1, 10**30, ""]},
-        {"x": [1e400, 1, ""]},
-        {"x": [1]},
-        {"x": None},
-        {"x": ["x", 1, ""]},
+def test_a_hostile_index_is_damaged_and_writes_no_file(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    store, other = damaged(tmp_path)
+    index, before = index_of(store), sorted(tmp_path.rglob("*"))
+    rows: list[Any] = [
+        *({path: [1, 1, ""]} for path in ("../x", "/tmp/x", "a/../../x", "")),
+        *({"x": item} for item in ([-1, 1, ""], [1, -1, ""], [1, 10**30, ""], [1e400, 1, ""])),
+        *({"x": item} for item in ([1], None, ["x", 1, ""])),
         [],
         None,
-    ],
-)
-def test_a_hostile_index_is_damaged_and_writes_no_file(tmp_path: Path, files: Any) -> None:
-    store, other = damaged(tmp_path)
-    store.put(KEY, json.dumps(index_of(store) | {"files": files}).encode())
-    before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(CorruptError, match=r"index\.json in memory is damaged"):
-        download(store, other)
-    assert sorted(tmp_path.rglob("*")) == before
+    ]
+    for files in rows:
+        with subtests.test(str(files)):
+            store.put(KEY, json.dumps(index | {"files": files}).encode())
+            with pytest.raises(CorruptError, match=r"index\.json in memory is damaged"):
+                download(store, other)
+            assert sorted(tmp_path.rglob("*")) == before
 
 
-@pytest.mark.parametrize("text", [b"", b"\xff", b"{", b"[]", b"null", b"7", b'{"format": 1}', b"[" * 100_000])
 def test_a_damaged_index_is_an_error_until_the_next_upload(
-    tmp_path: Path, text: bytes, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, subtests: pytest.Subtests
 ) -> None:
     store, other = damaged(tmp_path)
-    store.put(KEY, text)
-    with pytest.raises(CorruptError, match=r"index\.json in memory is damaged"):
-        download(store, other)
-    with caplog.at_level(logging.WARNING):
-        upload(tmp_path / "folder", store)
-    assert "everything is sent again" in caplog.text
-    assert seen(store) == read(tmp_path / "folder")
+    for text in (b"", b"\xff", b"{", b"[]", b"null", b"7", b'{"format": 1}', b"[" * 100_000):
+        with subtests.test(str(text[:20])):
+            store.put(KEY, text)
+            with pytest.raises(CorruptError, match=r"index\.json in memory is damaged"):
+                download(store, other)
+            caplog.clear()
+            with caplog.at_level(logging.WARNING):
+                upload(tmp_path / "folder", store)
+            assert "everything is sent again" in caplog.text
+            assert seen(store) == read(tmp_path / "folder")
 
 
 def test_an_index_of_a_newer_version_is_not_changed(tmp_path: Path) -> None:
@@ -518,48 +489,51 @@ def test_a_failed_first_upload_shows_nothing(tmp_path: Path) -> None:
     assert failed == len(TREE) + 3
 
 
+def failing_downloads(
+    tmp_path: Path, path: str, was_there: bool, fails_at: Callable[[Store, Path, int], bool]
+) -> tuple[int, int]:
+    """Download with a fault at one call after the other; each leaves the folder as it was.
+
+    Returns:
+        How many calls can fail, and how many files there are in the end.
+    """
+    whole, folder, _, after = before_and_after(tmp_path)
+    upload(folder, whole, delete_missing=True)
+    other, mine = tmp_path / path, {"a": b"mine", "e": b"mine", "old/er": b"mine"}
+    for failed in itertools.count():
+        if was_there:
+            shutil.rmtree(other, ignore_errors=True)
+            write(other, mine)
+        if not fails_at(whole, other, failed):
+            break
+        assert (tmp_path / "other").exists() == was_there
+        if was_there:
+            assert read(other) == mine
+            assert sorted(entry.name for entry in other.iterdir()) == ["a", "e", "old"]
+    assert read(other) == after
+    assert not (other / "old").exists()
+    return failed, len(after)
+
+
 @pytest.mark.parametrize("halfway", [False, True])
 @pytest.mark.parametrize("was_there", [False, True])
 def test_a_download_that_fails_at_any_call_changes_no_file(
     tmp_path: Path, was_there: bool, halfway: bool
 ) -> None:
-    whole, folder, _, after = before_and_after(tmp_path)
-    upload(folder, whole, delete_missing=True)
-    other = tmp_path / "other" / "deep"
-    mine = {"a": b"mine", "e": b"mine", "old/er": b"mine"}
-    failed = 0
-    while True:
-        if was_there:
-            shutil.rmtree(other, ignore_errors=True)
-            write(other, mine)
-        faulty = FaultyStore(whole, fail_at=failed + 1, halfway=halfway)
-        if not fails("as the test asked", download, faulty, other):
-            break
-        failed += 1
-        assert (tmp_path / "other").exists() == was_there
-        if was_there:
-            assert read(other) == mine
-            assert sorted(entry.name for entry in other.iterdir()) == ["a", "e", "old"]
-    assert failed == 1 + len(after)
-    assert read(other) == after
-    assert not (other / "old").exists()
+    def fails_at(whole: Store, other: Path, at: int) -> bool:
+        faulty = FaultyStore(whole, fail_at=at + 1, halfway=halfway)
+        return fails("as the test asked", download, faulty, other)
+
+    failed, files = failing_downloads(tmp_path, "other/deep", was_there, fails_at)
+    assert failed == 1 + files
 
 
 @pytest.mark.parametrize("was_there", [False, True])
 def test_a_disk_failure_leaves_the_folder_unchanged(tmp_path: Path, was_there: bool) -> None:
-    whole, folder, _, after = before_and_after(tmp_path)
-    upload(folder, whole, delete_missing=True)
-    other = tmp_path / "other"
-    mine = {"a": b"mine", "e": b"mine", "old/er": b"mine"}
-    failed = 0
-    while True:
-        if was_there:
-            shutil.rmtree(other, ignore_errors=True)
-            write(other, mine)
-        calls = iter(range(1000))
-        at = failed
+    def fails_at(whole: Store, other: Path, at: int) -> bool:
+        calls = itertools.count()
 
-        def maybe(real: Any, calls: Any = calls, at: int = at) -> Any:
+        def maybe(real: Any) -> Any:
             def call(*args: Any, **kwargs: Any) -> Any:
                 if next(calls) == at:
                     raise OSError(28, "No space left on device")
@@ -572,15 +546,10 @@ def test_a_disk_failure_leaves_the_folder_unchanged(tmp_path: Path, was_there: b
             patch.object(Path, "mkdir", maybe(Path.mkdir)),
             patch.object(os, "utime", maybe(os.utime)),
         ):
-            if not fails("No space left on device", download, whole, other):
-                break
-        failed += 1
-        assert other.exists() == was_there
-        if was_there:
-            assert read(other) == mine
-            assert sorted(entry.name for entry in other.iterdir()) == ["a", "e", "old"]
+            return fails("No space left on device", download, whole, other)
+
+    failed, _ = failing_downloads(tmp_path, "other", was_there, fails_at)
     assert failed > 8
-    assert read(other) == after
 
 
 def test_an_upload_of_a_missing_folder_is_an_error(tmp_path: Path) -> None:

@@ -40,30 +40,25 @@ def test_a_missing_index_is_read_as_none() -> None:
     assert Index.read(MemoryStore()) is None
 
 
-@pytest.mark.parametrize(
-    ("size", "time", "is_known"),
-    [
-        (3, LOOKED_AT - 3 * S, True),
-        (4, LOOKED_AT - 3 * S, False),
-        (3, LOOKED_AT - 3 * S + 1, False),
-    ],
-)
-def test_a_file_is_known_by_its_size_and_time(size: int, time: int, is_known: bool) -> None:
-    index = Index({"a": Item(3, LOOKED_AT - 3 * S, "00")}, looked_at=LOOKED_AT)
-    assert index.says("a", size, time) == is_known
-    assert not index.says("b", size, time)
+def test_a_file_is_known_by_its_size_and_time() -> None:
+    time = LOOKED_AT - 3 * S
+    index = Index({"a": Item(3, time, "00")}, looked_at=LOOKED_AT)
+    for size, at, is_known in ((3, time, True), (4, time, False), (3, time + 1, False)):
+        assert index.says("a", size, at) == is_known
+        assert not index.says("b", size, at)
 
 
-@pytest.mark.parametrize("ago", [2 * S, S, 0, -S, -(10**6) * S])
-def test_a_modification_time_close_to_the_scan_is_not_trusted(ago: int) -> None:
+def test_a_modification_time_close_to_the_scan_is_not_trusted(subtests: pytest.Subtests) -> None:
     """A time after the scan is not trusted either."""
-    time = LOOKED_AT - ago
-    index = Index({"a": Item(3, time, "00"), "b": Item(3, 5, "00")}, looked_at=LOOKED_AT)
-    assert not index.says("a", 3, time)
-    # Nor by an index of a later look, unless the file was looked at again.
-    later = Index(index.kept(), looked_at=LOOKED_AT + 100 * S)
-    assert not later.says("a", 3, time)
-    assert later.says("b", 3, 5)
+    for ago in (2, 1, 0, -1, -(10**6)):
+        time = LOOKED_AT - ago * S
+        index = Index({"a": Item(3, time, "00"), "b": Item(3, 5, "00")}, looked_at=LOOKED_AT)
+        # Nor by an index of a later look, unless the file was looked at again.
+        later = Index(index.kept(), looked_at=LOOKED_AT + 100 * S)
+        with subtests.test(seconds_ago=ago):
+            assert not index.says("a", 3, time)
+            assert not later.says("a", 3, time)
+            assert later.says("b", 3, 5)
 
 
 def keys(number: int) -> Iterator[str]:

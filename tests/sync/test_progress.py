@@ -8,6 +8,8 @@ from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
+from sync.trees import write
+
 from nbckpt.errors import StoreError
 from nbckpt.store import MemoryStore
 from nbckpt.sync.download import download
@@ -57,33 +59,22 @@ def test_a_failed_transfer_does_not_count() -> None:
 
 
 def test_progress_ends_complete_after_any_retries(tmp_path: Path) -> None:
-    (tmp_path / "folder").mkdir()
-    for n in range(20):
-        (tmp_path / "folder" / f"{n}").write_bytes(b"x" * n)
-    (tmp_path / "folder" / "big").write_bytes(b"x" * (40 << 20))
-    (tmp_path / "folder" / "gone").write_bytes(b"x")
+    files = {f"{n}": b"x" * n for n in range(20)}
+    folder = write(tmp_path / "folder", files | {"big": b"x" * (40 << 20), "gone": b"x"})
     store, size = MemoryStore(), 190 + (40 << 20)
     failing = {"3", "big"}
 
     def fails_once(call: object) -> bool:
         key = getattr(call, "key", "")
         if key == "0":
-            (tmp_path / "folder" / "gone").unlink(missing_ok=True)
+            (folder / "gone").unlink(missing_ok=True)
         return key in failing and (failing.remove(key) is None)
 
-    steps: list[Progress] = []
-    sent = upload(
-        tmp_path / "folder",
-        FaultyStore(store, when=fails_once, halfway=True),
-        options=TransferOptions(backoff_s=0, on_progress=steps.append),
-    )
+    steps, got = list[Progress](), list[Progress]()
+    faulty = FaultyStore(store, when=fails_once, halfway=True)
+    sent = upload(folder, faulty, options=TransferOptions(backoff_s=0, on_progress=steps.append))
     failing = {"3", "big"}
-    got: list[Progress] = []
-    download(
-        FaultyStore(store, when=fails_once, halfway=True),
-        tmp_path / "other",
-        options=TransferOptions(backoff_s=0, on_progress=got.append),
-    )
+    download(faulty, tmp_path / "other", options=TransferOptions(backoff_s=0, on_progress=got.append))
     assert failing == set()
     assert (steps[-1].files, steps[-1].files_done) == (sent.files, sent.files)
     for end in (steps[-1], got[-1]):
