@@ -15,7 +15,8 @@ _ABSENT = object()
 
 
 @lru_cache(maxsize=100_000)  # each cell adds two names, and all are looked at after each cell
-def _kind_of(name: str) -> str | None:
+def kind_of(name: str) -> str | None:
+    """Return which of IPython's names this is: "history", "machinery" or None."""
     kind = _KINDS.fullmatch(name)
     return kind and kind.lastgroup
 
@@ -23,7 +24,7 @@ def _kind_of(name: str) -> str | None:
 def history_names(shell: InteractiveShell) -> frozenset[str]:
     """Return the names of earlier results, such as `_` and `_12`."""
     return frozenset(
-        name for name in [*shell.user_ns] if isinstance(name, str) and _kind_of(name) == "history"
+        name for name in [*shell.user_ns] if isinstance(name, str) and kind_of(name) == "history"
     )
 
 
@@ -35,7 +36,7 @@ def hidden_names(shell: InteractiveShell) -> frozenset[str]:
     start = shell.user_ns_hidden
 
     def is_hidden(name: Any, value: object) -> bool:
-        kind = _kind_of(name) if isinstance(name, str) else "history"
+        kind = kind_of(name) if isinstance(name, str) else "history"
         return kind == "history" or (kind == "machinery" and _is_ipythons(shell, name, value))
 
     now = dict(shell.user_ns)  # a copy: another thread may run a cell

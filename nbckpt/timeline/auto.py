@@ -65,7 +65,7 @@ class Auto:
         self._failed: deque[tuple[str, FailedCell]] = deque(maxlen=_MOST_FAILED)
         self._just_failed: list[tuple[str, FailedCell]] = []
         self._is_running = False
-        self._rescue = Rescue(self._save_the_rest, lambda: self.timeline.is_busy)
+        self._rescue = Rescue(self.save_the_rest, lambda: self.timeline.is_busy)
 
     @property
     def missed(self) -> int:
@@ -180,7 +180,7 @@ class Auto:
         self._left += Cells(touched=Touched(frozenset(names)))
         return names
 
-    def _save_the_rest(self) -> None:
+    def save_the_rest(self) -> None:
         """Save what no point holds yet, before the process ends."""
         if not (self.settle(_AT_END_S) or self.timeline.drop()):
             raise StoreError("the store did not answer")

@@ -54,6 +54,7 @@ class Recorder:
         notebook: The notebook's path; empty if it is not known.
         recipes: The cells that made what no point can hold.
         is_busy: Whether the caller's thread makes a point just now.
+        pending: The point on its way into the store; None if there is none.
         trouble: Why the last point in the background was not made; None if it was.
     """
 
@@ -75,7 +76,7 @@ class Recorder:
         self.recipes = Recipes()
         self.is_busy = False
         self.trouble: Exception | None = None
-        self._pending: Pending | None = None
+        self.pending: Pending | None = None
         self._undone: list[Undone] = []
         self._removed: dict[tuple[str, Recipe], Any] = {}
         self._scope = Scope()
@@ -142,7 +143,7 @@ class Recorder:
             return
         step.let_go()
         work = partial(self._work, step, packer, self._known, self._tracker.read(Manifest()))
-        self._pending = Pending(step, work, lends=packer.lends, then=then)
+        self.pending = Pending(step, work, lends=packer.lends, then=then)
 
     @property
     def _is_first(self) -> bool:
@@ -233,16 +234,16 @@ class Recorder:
 
         If it failed, `trouble` says why, and the next point takes its changes too.
         """
-        pending = self._pending
+        pending = self.pending
         if pending is None:
             return True
         if not pending.wait(seconds):
             return False
-        if self._pending is pending:  # a signal during the wait may have come here too
+        if self.pending is pending:  # a signal during the wait may have come here too
             self.trouble = pending.error
             if pending.made is not None:
                 self._take_over(pending.step, pending.made)
-            self._pending = None  # last: after an interrupt the next call does all of this
+            self.pending = None  # last: after an interrupt the next call does all of this
         return True
 
     def drop(self) -> bool:
@@ -250,20 +251,20 @@ class Recorder:
 
         If the store does not answer while the point is shown, the point is left alone. Return False then.
         """
-        pending = self._pending
+        pending = self.pending
         if pending is None:
             return True
         is_dropped = pending.drop()
         if not is_dropped and self.settle(self._patience_s):
             return True
         why = "" if is_dropped else f", but {self.history.store.url} does not answer, so it may still appear"
-        self._pending, self.trouble = None, DroppedError(f"it was given up{why}")
+        self.pending, self.trouble = None, DroppedError(f"it was given up{why}")
         self._known = Known(self._tracker.store)  # its thread may still use the other one
         return is_dropped
 
     def make_way(self, touched: Touched) -> None:
         """Wait before a cell while the point in the background needs memory that the cell may change."""
-        pending = self._pending
+        pending = self.pending
         if pending is not None and pending.lends:
             may_change = touched.everything or pending.step.looked_at & {*touched.names}
             self.settle(None if may_change else _BEFORE_A_CELL_S)
@@ -309,7 +310,7 @@ class Recorder:
     @property
     def last(self) -> str:
         """The id of the last point, also if nobody has taken it over from the background yet; else ""."""
-        pending, here = self._pending, self.here
+        pending, here = self.pending, self.here
         if pending is not None and pending.made is not None:
             return pending.made.id
         return here.manifest.id if here is not None else ""
@@ -317,7 +318,7 @@ class Recorder:
     @property
     def is_writing(self) -> bool:
         """Whether a point is being written in the background."""
-        pending = self._pending
+        pending = self.pending
         return pending is not None and pending.made is None and pending.error is None
 
     def rescue(self, origin: Mapping[str, Any]) -> None:

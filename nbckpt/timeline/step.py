@@ -48,6 +48,7 @@ class Step:
         beside: Those of both that no cell's code can have touched: a thread changed them, for example.
         recipes: The recipes of the variables that the point cannot hold wholly. Complete after `take`.
         looked_at: The variables to look at.
+        captured: What was found in them. Complete after `take`.
         place: The working directory and the environment variables of the step.
     """
 
@@ -70,7 +71,7 @@ class Step:
         self._states: dict[str, Any] = {}
         self._same_states: set[str] = set()
         self._ids = ids_of(variables)
-        self._captured = Captured([])
+        self.captured = Captured([])
         self._prints: dict[str, Print] = {}
         self._known = recipes or Recipes()
         self._is_again = False
@@ -99,14 +100,14 @@ class Step:
         The step holds no variable's object from then on, if the packer works later.
         """
         self._look(packer)
-        if self._captured.met:
-            self.looked_at |= self._captured.met
+        if self.captured.met:
+            self.looked_at |= self.captured.met
             self._look(packer)
         if self._has_other_class:  # each instance carries the definition of its class
             self.looked_at = {*self._variables}
             self._look(packer)
         packer.end_looks()
-        return self._is_change or not self._captured.is_hashed
+        return self._is_change or not self.captured.is_hashed
 
     def let_go(self) -> None:
         """Keep no object alive: its end is the user's affair."""
@@ -116,7 +117,7 @@ class Step:
         """Write what was taken; see `write`. Any thread may call it."""
         packer.go()
         packer.settle()
-        captured, changed = self._captured, self._compare(packer)
+        captured, changed = self.captured, self._compare(packer)
         if not self._is_change:
             return self._before.manifest
         carried = self._carried({*captured.order}, changed)
@@ -167,9 +168,9 @@ class Step:
         self._read_states()
         items |= {name: state for name, state in self._states.items() if name not in self._same_states}
         apart = {name: value for name, value in self._apart.items() if name not in self.looked_at}
-        self._captured = capture(items, self._namespace, packer, terse=environment.NAMES, apart=apart)
+        self.captured = capture(items, self._namespace, packer, terse=environment.NAMES, apart=apart)
         packer.settle()
-        self._cook({skipped.name for skipped in self._captured.skipped} | self._captured.omitting)
+        self._cook({skipped.name for skipped in self.captured.skipped} | self.captured.omitting)
         self._compare(packer)
 
     def _read_states(self) -> None:
@@ -188,7 +189,7 @@ class Step:
         """Whether a class changed, or a variable began to hold a part of one."""
         before, new = self._before.prints, self._prints
         joined = (
-            name not in before or before[name].mates != new[name].mates for name in self._captured.by_class
+            name not in before or before[name].mates != new[name].mates for name in self.captured.by_class
         )
         classes = (issubclass(type(self._variables.get(name)), type) for name in before.keys() & self.changed)
         return any(joined) or any(classes)
@@ -198,8 +199,8 @@ class Step:
 
         What is not hashed yet counts as a change.
         """
-        self._prints = self._captured.prints(packer.algorithms)
-        skipped = {skipped.name for skipped in self._captured.skipped}
+        self._prints = self.captured.prints(packer.algorithms)
+        skipped = {skipped.name for skipped in self.captured.skipped}
         before = self._before.prints
         differ = {name for name, new in self._prints.items() if before.get(name) != new}
         written = {*self._prints} if self._is_again else differ
@@ -213,7 +214,7 @@ class Step:
         # Nothing tells whether a value that cannot be pickled wholly changed. It counts if a cell named it.
         used = {
             name
-            for name in skipped | self._captured.omitting
+            for name in skipped | self.captured.omitting
             if self.recipes[name] != self._known.live.get(name)
         }
         lost = used | (skipped & before.keys())

@@ -47,7 +47,7 @@ class Notebook:
         self.shell = shell
 
     def run(self, *cells: str) -> Any:
-        """Run cells, one after the other, and return the value of the last; an exception is raised at once."""
+        """Run cells, one after the other, and return the value of the last; an exception is raised."""
         for cell in cells:
             result = self.attempt(cell)
             result.raise_error()

@@ -136,27 +136,27 @@ def test_a_cell_with_await_is_a_clear_error(notebook: Notebook) -> None:
     assert "await" in notebook.error("%%ckpt save n\nimport asyncio\nawait asyncio.sleep(0)")
 
 
-@pytest.mark.parametrize(
-    ("cell", "words"),
-    [
-        ("%ckpt restore nope", "has none. Make one in a notebook with `%ckpt save`"),
-        ("%ckpt save n nope", "there is no variable 'nope'"),
-        ("%ckpt sav", "Did you mean 'save'?"),
-        ("%ckpt ls --nope", "ls takes no '--nope'"),
-        ("%ckpt save 'a@b'", "cannot be a checkpoint's name"),
-        ('%ckpt save -m "open', "close the quotation marks"),
-        (
-            "%ckpt undo",
-            "the trash is empty. Cells of a notebook are undone while %ckpt auto is on; %ckpt history",
-        ),
-        ("%ckpt restore", "required: REF. See"),
-        ("%%ckpt ls\n1", "%%ckpt works only with save"),
-    ],
-)
-def test_an_error_is_one_line_with_advice(notebook: Notebook, cell: str, words: str) -> None:
-    said = notebook.error(cell)
-    assert said.startswith("UsageError: ")
-    assert words in said
+ERRORS = {
+    "%ckpt restore nope": "has none. Make one in a notebook with `%ckpt save`",
+    "%ckpt save n nope": "there is no variable 'nope'",
+    "%ckpt sav": "Did you mean 'save'?",
+    "%ckpt ls --nope": "ls takes no '--nope'",
+    "%ckpt save 'a@b'": "cannot be a checkpoint's name",
+    '%ckpt save -m "open': "close the quotation marks",
+    "%ckpt undo": (
+        "the trash is empty. Cells of a notebook are undone while %ckpt auto is on; %ckpt history"
+    ),
+    "%ckpt restore": "required: REF. See",
+    "%%ckpt ls\n1": "%%ckpt works only with save",
+}
+
+
+def test_an_error_is_one_line_with_advice(notebook: Notebook, subtests: pytest.Subtests) -> None:
+    for cell, words in ERRORS.items():
+        with subtests.test(cell):
+            said = notebook.error(cell)
+            assert said.startswith("UsageError: ")
+            assert words in said
 
 
 def test_braces_and_dollars_are_not_expanded(notebook: Notebook) -> None:
@@ -312,7 +312,7 @@ def test_a_thread_tells_the_users_names_while_a_cell_binds_more(
         return "history" if name == "hidden" else None
 
     notebook.run("hidden = 1")
-    monkeypatch.setattr(names, "_kind_of", binds)
+    monkeypatch.setattr(names, "kind_of", binds)
     assert "hidden" in names.hidden_names(notebook.shell)
     assert names.history_names(notebook.shell) == {"hidden"}
 

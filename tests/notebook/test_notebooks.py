@@ -22,23 +22,25 @@ nbformat = Library("nbformat")
 # nbval does not apply updates, so a save that shows its progress on a slow machine looks like two outputs.
 QUIET = "import nbckpt.notebook.magic as m\nm.CheckpointMagics.progress_delay = 3600.0\ndel m\n"
 CHECKED = "nbval-check-output"
-NOTEBOOKS = pytest.mark.parametrize("path", sorted(FOLDER.glob("*.ipynb")), ids=lambda path: path.stem)
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 
 
-@NOTEBOOKS
-def test_a_committed_notebook_is_valid_and_has_outputs(path: Path) -> None:
-    notebook = read(path)
-    nbformat.validate(notebook)
-    assert (notebook.nbformat, notebook.nbformat_minor) == (4, 5)
-    checked = [cell for cell in code_cells(notebook) if CHECKED in tags(cell)]
-    assert len(checked) >= 4
-    assert all(cell.outputs for cell in checked)
-    kinds = {output.output_type for cell in code_cells(notebook) for output in cell.outputs}
-    assert "error" not in kinds
+def test_a_committed_notebook_is_valid_and_has_outputs(subtests: pytest.Subtests) -> None:
+    assert NOTEBOOKS
+    for path in NOTEBOOKS:
+        with subtests.test(path.stem):
+            notebook = read(path)
+            nbformat.validate(notebook)
+            assert (notebook.nbformat, notebook.nbformat_minor) == (4, 5)
+            checked = [cell for cell in code_cells(notebook) if CHECKED in tags(cell)]
+            assert len(checked) >= 4
+            assert all(cell.outputs for cell in checked)
+            kinds = {output.output_type for cell in code_cells(notebook) for output in cell.outputs}
+            assert "error" not in kinds
 
 
 @pytest.mark.slow
-@NOTEBOOKS
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_rerun_notebook_gives_the_committed_outputs(path: Path, tmp_path: Path) -> None:
     shutil.copy(path, tmp_path)
     startup = tmp_path / "ipython" / "profile_default" / "startup"

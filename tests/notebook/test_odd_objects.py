@@ -84,25 +84,22 @@ import pandas as pd
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", sorted(ROWS))
-def test_reading_is_no_change_and_a_change_is_undone(case: str, watched: Notebook) -> None:
-    setup, read, change, value = ROWS[case]
-    expression = f"repr({value})"
-    watched.run(setup, "%ckpt save kept")
-    points = len(watched.run("%ckpt history").points)
-    watched.run(read)
-    assert len(watched.run("%ckpt history").points) == points
-    same = {difference.change for difference in watched.run("%ckpt diff kept").compared.differences}
-    assert same <= {"same"}
-    before = watched.run(expression)
-    after = watched.run(change, expression)
-    assert after != before
-    watched.run("%ckpt undo")
-    assert watched.run(expression) == before
-    watched.run("%ckpt redo")
-    assert watched.run(expression) == after
-    watched.run("%ckpt checkout kept")
-    assert watched.run(expression) == before
+def test_reading_is_no_change_and_a_change_is_undone(watched: Notebook, subtests: pytest.Subtests) -> None:
+    for case, (setup, read, change, value) in ROWS.items():
+        with subtests.test(case):
+            expression = f"repr({value})"
+            watched.run(setup, "%ckpt save kept")
+            points = len(watched.run("%ckpt history").points)
+            watched.run(read)
+            assert len(watched.run("%ckpt history").points) == points
+            compared = watched.run("%ckpt diff kept").compared
+            assert {difference.change for difference in compared.differences} <= {"same"}
+            before = watched.run(expression)
+            after = watched.run(change, expression)
+            assert after != before
+            assert watched.run("%ckpt undo", expression) == before
+            assert watched.run("%ckpt redo", expression) == after
+            assert watched.run("%ckpt checkout kept", expression) == before
 
 
 def test_an_open_file_is_not_saved_as_its_text(watched: Notebook) -> None:

@@ -47,7 +47,7 @@ def undone_later(notebook: Notebook) -> list[list[int]]:
 def found_after_the_end(notebook: Notebook) -> list[list[int]]:
     """Return the list without its last item, and the list, as the next kernel finds it."""
     made = auto_of(notebook)
-    made._save_the_rest()
+    made.save_the_rest()
     names: dict[str, Any] = {}
     Tracker(made.timeline.history.store).restore("latest", names)
     return [names["a"][:-1], names["a"]]

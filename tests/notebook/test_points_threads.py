@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from nbckpt.render import Result
-from notebook.conftest import Notebook
+from notebook.conftest import AUTO_ON, Notebook
 
 BUSY = """
 import threading, queue
@@ -165,41 +165,48 @@ _ = begun.wait(60)
 """
 
 
-@pytest.mark.parametrize("kind", sorted(WAITS))
-def test_a_waiting_thread_is_woken_after_undo_and_redo(kind: str, watched: Notebook) -> None:
-    make, wait, wake = WAITS[kind]
-    watched.run("import threading, queue", make, "x = 1", WAIT.format(wait=wait))
-    made, woken = watched.names["made"], watched.names["woken"]
-    watched.run("x = 2", "x = 3", "%ckpt undo 2", "%ckpt redo")
-    assert watched.names["made"] is made
-    thread = watched.names["thread"]
-    if kind == "condition":
-        watched.names["go"].append(1)
+def test_a_waiting_thread_is_woken_after_undo_and_redo(watched: Notebook, subtests: pytest.Subtests) -> None:
+    for kind, (make, wait, wake) in WAITS.items():
+        with subtests.test(kind):
+            thread, made, go = waiting(watched, make, "x = 1", wait)
+            woken = watched.names["woken"]
+            watched.run("x = 2", "x = 3", "%ckpt undo 2", "%ckpt redo")
+            assert watched.names["made"] is made
+            ends(thread, made, go, wake)
+            assert woken == [1]
+
+
+def test_undo_past_the_start_keeps_what_a_thread_waits_on(
+    watched: Notebook, subtests: pytest.Subtests
+) -> None:
+    for kind, (make, wait, wake) in WAITS.items():
+        with subtests.test(kind):
+            thread, made, go = waiting(watched, make, "holder = [made, 0]; x = 1", wait)
+            watched.run("holder[1] = 5", "%ckpt undo 2")
+            held = watched.names["holder"][0]
+            if isinstance(made, list):
+                assert held[0] is made[0]
+            else:
+                assert held is made
+            ends(thread, held, go, wake)
+
+
+def waiting(watched: Notebook, make: str, then: str, wait: str) -> tuple[threading.Thread, Any, list[int]]:
+    """Return a thread of an otherwise empty notebook, what it waits on, and a list for its condition."""
+    watched.run("%ckpt auto off", "%reset -f", AUTO_ON, "import threading, queue", make, then)
+    watched.run(WAIT.format(wait=wait))
+    names = watched.names
+    return names["thread"], names["made"], names["go"]
+
+
+def ends(thread: threading.Thread, made: Any, go: list[int], wake: str) -> None:
+    """Wake a thread, and hold that it ends."""
+    if hasattr(made, "notify_all"):
+        go.append(1)
         with made:
             made.notify_all()
     else:
-        watched.run(wake)
-    thread.join(60)
-    assert not thread.is_alive()
-    assert woken == [1]
-
-
-@pytest.mark.parametrize("kind", sorted(WAITS))
-def test_undo_past_the_start_keeps_what_a_thread_waits_on(kind: str, watched: Notebook) -> None:
-    make, wait, _ = WAITS[kind]
-    watched.run("import threading, queue", make, "holder = [made, 0]; x = 1", WAIT.format(wait=wait))
-    made, thread = watched.names["made"], watched.names["thread"]
-    part = made[0] if isinstance(made, list) else made
-    watched.run("holder[1] = 5", "%ckpt undo 2")
-    held = watched.names["holder"][0]
-    assert (held[0] if isinstance(held, list) else held) is part
-    if hasattr(part, "notify_all"):
-        watched.names.get("go", thread._target.__defaults__[2]).append(1)
-        with part:
-            part.notify_all()
-    else:
-        wake = WAITS[kind][2].replace("made[0]", "part").replace("made", "part")
-        exec(wake, {"part": part})
+        exec(wake, {"made": made})
     thread.join(60)
     assert not thread.is_alive()
 

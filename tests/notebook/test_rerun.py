@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from nbckpt.render import Result
+from nbckpt.timeline.cells import Spent
 from notebook.conftest import AUTO_ON, Notebook
 
 # From Python 3.13 on, a connection that an undo takes away warns.
@@ -288,21 +289,9 @@ def test_undo_says_how_many_cells_it_took_back(watched: Notebook) -> None:
 
 
 def run_without_points(watched: Notebook, *cells: str) -> None:
-    points = watched.shell.magics_manager.registry["CheckpointMagics"].stores.points_of(None)
-    former, points._spent = points._spent, _Never()
-    for cell in cells:
-        watched.run(cell)
-    points._spent = former
-
-
-class _Never:
-    """A budget that is used up."""
-
-    def add(self, *_: float) -> None:
-        pass
-
-    def allows(self, *_: float) -> bool:
-        return False
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Spent, "allows", lambda *_: False)
+        watched.run(*cells)
 
 
 def test_a_cell_that_travels_is_refused_while_it_runs_again(watched: Notebook) -> None:

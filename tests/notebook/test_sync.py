@@ -177,25 +177,26 @@ def test_the_next_command_reports_a_background_failure_once(
     notebook.run("%ckpt sync off")
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("push", "name a location"),
-        ("pull", "name a location"),
-        ("sync --now", "this store is not synced"),
-        ("sync --soon", "this store is not synced"),
-        ("push s3x://bucket", "cannot reach 's3x://bucket'"),
-        ("push .nbckpt", "is the store itself"),
-        ("push $nowhere/x", "$nowhere/x: there is no variable 'nowhere'"),
-        ("push $", "Write $$ for a dollar sign"),
-        ("sync there --period -1", "or 0 for none"),
-        ("sync now", "'now' is not a location. Options begin with --. A folder of that name: ./now"),
-        ("pull empty", "push some there first"),
-    ],
-)
-def test_an_invalid_sync_is_a_one_line_error(notebook: Notebook, line: str, said: str) -> None:
-    assert said in notebook.error(f"%ckpt {line}")
-    assert "not synced" in str(notebook.run("%ckpt sync"))
+INVALID = [
+    ("push", "name a location"),
+    ("pull", "name a location"),
+    ("sync --now", "this store is not synced"),
+    ("sync --soon", "this store is not synced"),
+    ("push s3x://bucket", "cannot reach 's3x://bucket'"),
+    ("push .nbckpt", "is the store itself"),
+    ("push $nowhere/x", "$nowhere/x: there is no variable 'nowhere'"),
+    ("push $", "Write $$ for a dollar sign"),
+    ("sync there --period -1", "or 0 for none"),
+    ("sync now", "'now' is not a location. Options begin with --. A folder of that name: ./now"),
+    ("pull empty", "push some there first"),
+]
+
+
+def test_an_invalid_sync_is_a_one_line_error(notebook: Notebook, subtests: pytest.Subtests) -> None:
+    for line, said in INVALID:
+        with subtests.test(line):
+            assert said in notebook.error(f"%ckpt {line}")
+            assert "not synced" in str(notebook.run("%ckpt sync"))
 
 
 def test_unloading_the_extension_makes_a_last_push(notebook: Notebook, tmp_path: Path) -> None:

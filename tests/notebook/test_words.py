@@ -30,27 +30,28 @@ LINES = {
 }
 
 
-@pytest.mark.parametrize(("line", "words"), LINES.items(), ids=LINES.keys())
-def test_a_line_is_split_into_words(line: str, words: list[str]) -> None:
-    assert split(line) == words
+UNCLOSED = {
+    "run f a=[1, 2": "close the brackets, ']' is missing.",
+    "run f a={'k': [1}": "close the brackets, ']' is missing.",
+    "run f a='x": "close the quotation marks.",
+    "run f a=[']": "close the quotation marks.",
+    "run 'f a=1": "close the quotation marks.",
+    "save 'f": "close the quotation marks.",
+    "save f\\": "a backslash stands at its end.",
+}
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("run f a=[1, 2", "close the brackets, ']' is missing."),
-        ("run f a={'k': [1}", "close the brackets, ']' is missing."),
-        ("run f a='x", "close the quotation marks."),
-        ("run f a=[']", "close the quotation marks."),
-        ("run 'f a=1", "close the quotation marks."),
-        ("save 'f", "close the quotation marks."),
-        ("save f\\", "a backslash stands at its end."),
-    ],
-)
-def test_an_unclosed_quote_or_bracket_is_named(line: str, said: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        split(line)
-    assert str(caught.value) == f"cannot read {line!r}: {said}"
+def test_a_line_is_split_into_words(subtests: pytest.Subtests) -> None:
+    for line, words in LINES.items():
+        with subtests.test(line):
+            assert split(line) == words
+
+
+def test_an_unclosed_quote_or_bracket_is_named(subtests: pytest.Subtests) -> None:
+    for line, said in UNCLOSED.items():
+        with subtests.test(line), pytest.raises(UsageError) as caught:
+            split(line)
+        assert str(caught.value) == f"cannot read {line!r}: {said}"
 
 
 values = st.recursive(

@@ -252,8 +252,8 @@ class CellsBesideTheWriter(Cells):
             self.store.opened.clear()
         with patch.object(later, "MOST_COPIED", 0 if self.lends else 64 << 20):
             self.timeline.begin({}, None if both.everything else both.names)
-        if (pending := self.timeline._pending) is not None:
-            unheld = {skipped.name for skipped in pending.step._captured.skipped}
+        if (pending := self.timeline.pending) is not None:
+            unheld = {skipped.name for skipped in pending.step.captured.skipped}
             assert self.timeline.here is not None
             here = self.timeline.here.manifest
             former = {skipped.name for skipped in here.skipped}

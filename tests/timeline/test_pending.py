@@ -138,8 +138,8 @@ def test_one_point_copies_at_most_64_mib(kernel: Kernel, monkeypatch: pytest.Mon
     kernel.opened()
     kernel.run("del a; c = np.zeros(40 << 20, np.uint8); d = np.zeros(40 << 20, np.uint8)")
     assert sum(copies) == 40 << 20
-    assert kernel.timeline._pending is not None
-    assert kernel.timeline._pending.lends
+    assert kernel.timeline.pending is not None
+    assert kernel.timeline.pending.lends
 
 
 @pytest.mark.parametrize("lends", [False, True])
@@ -156,8 +156,8 @@ def test_without_the_record_a_point_that_lends_copies_nothing(
     kernel.timeline.settle()
     copies.clear()
     kernel.run("b = [2]")
-    assert kernel.timeline._pending is not None
-    assert kernel.timeline._pending.lends == lends
+    assert kernel.timeline.pending is not None
+    assert kernel.timeline.pending.lends == lends
     assert (not copies) == lends
 
 
@@ -187,7 +187,7 @@ def test_a_failed_point_leaves_its_changes_to_the_next(kernel: Kernel) -> None:
 def test_a_dropped_point_is_never_shown(kernel: Kernel) -> None:
     had = kernel.points()
     kernel.run("b.append(2); a[0] = 1")  # its pack waits at the gate, so it is not shown yet
-    pending = kernel.timeline._pending
+    pending = kernel.timeline.pending
     assert pending is not None
     kernel.timeline.drop()
     assert kernel.timeline.trouble is not None
@@ -228,7 +228,7 @@ def test_a_store_that_does_not_answer_holds_nobody_up() -> None:
     kernel = Kernel(patience_s=0.01)
     points = Auto(kernel.timeline, patience_s=0.01)
     kernel.run("b.append(2)")  # its manifest waits at the gate, when it can no longer be taken back
-    pending = kernel.timeline._pending
+    pending = kernel.timeline.pending
     assert pending is not None
     assert kernel.store.waits.wait(60)
     points.turn_off()

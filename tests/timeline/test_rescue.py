@@ -78,10 +78,17 @@ def test_a_kill_leaves_the_last_whole_point(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_auto_off_gives_the_former_handler_back(tmp_path: Path) -> None:
-    off = "import signal\nrun('%ckpt auto off;')\nprint(repr(signal.getsignal(signal.SIGTERM)))"
-    with shell(tmp_path, off) as process:
-        assert "SIG_DFL" in process.communicate(timeout=60)[0]
+def test_auto_off_and_a_reload_give_the_former_handler_back(tmp_path: Path) -> None:
+    ends = """
+import signal
+for end in ("%ckpt auto off;", "%reload_ext nbckpt"):
+    run("%ckpt auto on;")
+    print(signal.getsignal(signal.SIGTERM) is signal.SIG_DFL)
+    run(end)
+    print(signal.getsignal(signal.SIGTERM) is signal.SIG_DFL)
+"""
+    with shell(tmp_path, ends) as process:
+        assert process.communicate(timeout=60)[0].split() == ["False", "True"] * 2
 
 
 @pytest.mark.slow
@@ -97,13 +104,6 @@ def test_a_fork_that_is_ended_saves_nothing(tmp_path: Path) -> None:
     with shell(tmp_path, f"import textwrap\nrun(textwrap.dedent({fork!r}))") as process:
         assert "-15" in process.communicate(timeout=60)[0]
     assert state_of(tmp_path)["a"] == [1]
-
-
-@pytest.mark.slow
-def test_a_reload_of_the_extension_lets_go_of_the_signal(tmp_path: Path) -> None:
-    off = "import signal\nrun('%reload_ext nbckpt')\nprint(repr(signal.getsignal(signal.SIGTERM)))"
-    with shell(tmp_path, off) as process:
-        assert "SIG_DFL" in process.communicate(timeout=60)[0]
 
 
 HANGS = """

@@ -362,7 +362,7 @@ def test_memory_that_no_name_leads_to_is_looked_at(kernel: Kernel) -> None:
     kernel.names["f"] = frame({"x": np.zeros(1_000_000)}, copy=False)
     kernel.timeline.record({})
     kernel.run("pass")
-    array, column = kernel.names["a"], kernel.names["f"]["x"].array._ndarray
+    array, column = kernel.names["a"], kernel.names["f"]["x"].to_numpy()
     for memory, name in ((array, "a"), (column, "f")):
         memory.setflags(write=True)
         memory[500_000] = 7  # by a way that no code of a cell shows
