@@ -891,11 +891,11 @@ class Meanwhile(RecordingStore):
         self._end, self._work, self._op = end, work, op
 
     @contextmanager
-    def _around(self, call: Call) -> Iterator[None]:
+    def around(self, call: Call) -> Iterator[None]:
         if call.op == self._op and call.key.endswith(self._end) and self._end:
             self._end = ""
             self._work()
-        with super()._around(call):
+        with super().around(call):
             yield
 
 

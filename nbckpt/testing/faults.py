@@ -31,7 +31,7 @@ class Call:
     data: bytes = b""
 
 
-class _Around(Store):
+class AroundStore(Store):
     """Wrap each call of *store* in a context manager."""
 
     def __init__(self, store: Store) -> None:
@@ -40,41 +40,41 @@ class _Around(Store):
         self._lock = threading.Lock()
 
     @abstractmethod
-    def _around(self, call: Call) -> AbstractContextManager[None]:
+    def around(self, call: Call) -> AbstractContextManager[None]:
         """Return the context manager for *call*; any thread may make the call."""
 
     def get(self, key: str, start: int = 0, stop: int | None = None) -> bytes:
         """See `Store.get`."""
-        with self._around(Call("get", key)):
+        with self.around(Call("get", key)):
             return self.store.get(key, start, stop)
 
     def put(self, key: str, data: Data) -> None:
         """See `Store.put`."""
-        with self._around(Call("put", key, b"".join(parts_of(data)))):
+        with self.around(Call("put", key, b"".join(parts_of(data)))):
             self.store.put(key, data)
 
     def exists(self, key: str) -> bool:
         """See `Store.exists`."""
-        with self._around(Call("exists", key)):
+        with self.around(Call("exists", key)):
             return self.store.exists(key)
 
     def keys(self, prefix: str = "") -> Iterator[str]:
         """See `Store.keys`."""
-        with self._around(Call("keys", prefix)):
+        with self.around(Call("keys", prefix)):
             yield from self.store.keys(prefix)
 
     def sizes(self, prefix: str = "") -> Iterator[tuple[str, int]]:
         """See `Store.sizes`; it counts as a call of `keys`."""
-        with self._around(Call("keys", prefix)):
+        with self.around(Call("keys", prefix)):
             yield from self.store.sizes(prefix)
 
     def delete(self, key: str) -> None:
         """See `Store.delete`."""
-        with self._around(Call("delete", key)):
+        with self.around(Call("delete", key)):
             self.store.delete(key)
 
 
-class FaultyStore(_Around):
+class FaultyStore(AroundStore):
     """A store whose calls fail on request.
 
     Args:
@@ -115,7 +115,7 @@ class FaultyStore(_Around):
         self._halfway = halfway
 
     @contextmanager
-    def _around(self, call: Call) -> Iterator[None]:
+    def around(self, call: Call) -> Iterator[None]:
         fails = self._next_fails(call)
         if fails and not self._halfway:
             raise self._error
@@ -133,7 +133,7 @@ class FaultyStore(_Around):
         return fails
 
 
-class RecordingStore(_Around):
+class RecordingStore(AroundStore):
     """A store that records every successful call, in the order of success.
 
     It can reproduce the contents that a crash could leave: `replay` returns the contents after any number of
@@ -179,7 +179,7 @@ class RecordingStore(_Around):
             yield self.replay(count)
 
     @contextmanager
-    def _around(self, call: Call) -> Iterator[None]:
+    def around(self, call: Call) -> Iterator[None]:
         yield
         with self._lock:
             self.calls.append(call)

@@ -44,7 +44,7 @@ class Disk:
         self._names: set[str] = set()
         self._gone: set[str] = set()
         self._renamed: set[str] = set()
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
 
     def opened(self, path: str) -> None:
         """Note that a file is going to be written."""
@@ -103,7 +103,7 @@ class Disk:
 
     def look(self) -> list[str]:
         """Note what is lost if the power goes now. Return what was noted so far."""
-        with self._lock:
+        with self.lock:
             self._look()
         self.lost = list(dict.fromkeys(self.lost))
         return self.lost
@@ -124,7 +124,7 @@ class Disk:
 
     def event(self, name: str, arguments: tuple[Any, ...]) -> None:
         """Take in an event of `sys.addaudithook`."""
-        with self._lock:
+        with self.lock:
             if name == "open" and isinstance(arguments[0], (str, bytes)):
                 path, _, flags = arguments
                 is_nameless = flags & os.O_TMPFILE == os.O_TMPFILE
@@ -170,7 +170,7 @@ def install(top: str) -> Disk:
 
     def synced(fd: int) -> None:
         fsync(fd)
-        with disk._lock:
+        with disk.lock:
             disk.synced(str(Path(f"/proc/self/fd/{fd}").readlink()))
 
     os.fsync = synced

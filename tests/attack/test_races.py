@@ -29,7 +29,7 @@ from nbckpt.errors import NbckptError, StoreError
 from nbckpt.store import Data, MemoryStore, Store
 from nbckpt.sync import stores
 from nbckpt.sync.stores import mirror
-from nbckpt.testing.faults import Call, _Around
+from nbckpt.testing.faults import Call, AroundStore
 from nbckpt.tracker import Tracker
 
 STEP = share.of(1, 5)
@@ -45,7 +45,7 @@ class Killed(BaseException):
     """The process ends here."""
 
 
-class Between(_Around):
+class Between(AroundStore):
     """A store that calls *meanwhile* before the call number *at*, after which something *ends* what calls it.
 
     Attributes:
@@ -59,11 +59,11 @@ class Between(_Around):
         self._at, self._meanwhile, self._ends = at, meanwhile, ends
 
     def move(self, source: str, target: str) -> None:
-        with self._around(Call("put", target)):
+        with self.around(Call("put", target)):
             self.store.move(source, target)
 
     @contextmanager
-    def _around(self, call: Call) -> Iterator[None]:
+    def around(self, call: Call) -> Iterator[None]:
         with self._lock:
             self.counted += 1
             number = self.counted
