@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import nbckpt
 from nbckpt.trials import Experiment
 from nbckpt.trials.engine import shutdown
 from nbckpt.trials.engine.pool import WorkerPool
@@ -54,6 +55,13 @@ def studies(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     monkeypatch.setattr(optuna_parts, "new_study", recorded)
     return made
+
+
+def ran(train: Any, config: Any = None, **options: Any) -> Experiment:
+    """Run an experiment to its end."""
+    experiment = nbckpt.run(train, config, **options)
+    assert experiment.wait(SECONDS)
+    return experiment
 
 
 def forget(experiment: Experiment) -> Path:

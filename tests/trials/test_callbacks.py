@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from trials.conftest import ran
 
 import nbckpt
 from nbckpt.trials import Callback, Experiment, Record, Trial
@@ -16,8 +17,6 @@ from nbckpt.trials.engine import shutdown
 from nbckpt.trials.engine.callbacks import Callbacks
 
 METHODS = [name for name in vars(Callback) if not name.startswith("_")]
-
-
 heard: list[str] = []
 
 
@@ -70,9 +69,7 @@ def train(config: dict[str, Any]) -> None:
 
 
 def run(*callbacks: Callback, config: dict[str, Any] | None = None, **kwargs: Any) -> Experiment:
-    experiment = nbckpt.run(train, config, name="e", callbacks=callbacks, max_concurrent=1, **kwargs)
-    assert experiment.wait(60)
-    return experiment
+    return ran(train, config, name="e", callbacks=callbacks, max_concurrent=1, **kwargs)
 
 
 def test_callbacks_are_called_in_order() -> None:
@@ -129,15 +126,20 @@ def test_stored_callbacks_are_called_when_a_new_kernel_resumes(store: Path) -> N
     assert [heard[0], heard[-1]] == ["setup e", "on_experiment_end t0"]
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_a_failing_callback_is_turned_off_and_noted(method: str, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING, "nbckpt"):
-        experiment = run(Listener(fails_in=method), Listener(), config={"fails": True}, max_failures=1)
-    assert experiment.notes == [f"Listener is off since {method} failed: RuntimeError: no"]
-    assert "RuntimeError: no" in caplog.text
-    assert experiment.trials[0].note == "done"
-    often = {"on_trial_start": 2, "on_trial_result": 2}.get(method, 1)
-    assert sum(call.startswith(method) for call in heard) == 1 + often
+def test_a_failing_callback_is_turned_off_and_noted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, subtests: pytest.Subtests
+) -> None:
+    for method in METHODS:
+        heard.clear()
+        caplog.clear()
+        options = {"config": {"fails": True}, "max_failures": 1, "folder": tmp_path / method}
+        with subtests.test(method), caplog.at_level(logging.WARNING, "nbckpt"):
+            experiment = run(Listener(fails_in=method), Listener(), **options)
+            assert experiment.notes == [f"Listener is off since {method} failed: RuntimeError: no"]
+            assert "RuntimeError: no" in caplog.text
+            assert experiment.trials[0].note == "done"
+            often = {"on_trial_start": 2, "on_trial_result": 2}.get(method, 1)
+            assert sum(call.startswith(method) for call in heard) == 1 + often
 
 
 def test_a_failed_callback_is_called_again_in_the_next_run() -> None:

@@ -26,6 +26,8 @@ from nbckpt.trials.checkpoints import folder as checkpoint_folder
 from nbckpt.trials.checkpoints.folder import CheckpointFolder, find
 from nbckpt.trials.checkpoints.record import SUFFIX, Record, name_of
 
+Tree = dict[str, bytes | None]
+"""The contents of files by their paths; None for a folder."""
 CALLS = ("open", "mkdir", "replace", "unlink", "fsync", "scandir", "rmdir", "stat")
 
 
@@ -34,8 +36,7 @@ def folder(tmp_path: Path) -> CheckpointFolder:
     return CheckpointFolder(tmp_path / "trial")
 
 
-def write(top: Path, tree: dict[str, bytes | None]) -> None:
-    """Write files, and a folder where the content is None."""
+def write(top: Path, tree: Tree) -> None:
     for path, content in tree.items():
         place = top / path
         if content is None:
@@ -45,7 +46,7 @@ def write(top: Path, tree: dict[str, bytes | None]) -> None:
             place.write_bytes(content)
 
 
-def tree_of(top: Path) -> dict[str, bytes | None]:
+def tree_of(top: Path) -> Tree:
     return {
         str(place.relative_to(top)): place.read_bytes() if place.is_file() else None
         for place in top.rglob("*")
@@ -53,9 +54,7 @@ def tree_of(top: Path) -> dict[str, bytes | None]:
     }
 
 
-def save(
-    folder: CheckpointFolder, tree: dict[str, bytes | None], iteration: int = 1, **fields: Any
-) -> Record:
+def save(folder: CheckpointFolder, tree: Tree, iteration: int = 1, **fields: Any) -> Record:
     with folder.staged() as stage:
         write(stage, tree)
         return folder.commit(stage, Record(name_of(iteration), "files", iteration, **fields))
@@ -65,25 +64,21 @@ def names_in(place: Path) -> list[str]:
     return sorted(path.name for path in place.iterdir())
 
 
-def content(folder: CheckpointFolder, record: Record) -> dict[str, bytes | None]:
+def content(folder: CheckpointFolder, record: Record) -> Tree:
     return tree_of(folder.folder / record.name)
 
 
 def test_a_checkpoint_is_the_users_files_and_a_record(folder: CheckpointFolder) -> None:
     save(folder, {"model.bin": b"1", "deep/er/file": b"22"}, 3)
-    assert tree_of(folder.folder).keys() == {
-        "checkpoint_000003/model.bin",
-        "checkpoint_000003/deep/er/file",
-        "checkpoint_000003.json",
-    }
+    place = "checkpoint_000003"
+    assert {*tree_of(folder.folder)} == {f"{place}/model.bin", f"{place}/deep/er/file", f"{place}.json"}
     written = json.loads((folder.folder / "checkpoint_000003.json").read_bytes())
     assert {path: size for path, (size, _) in written["files"].items()} == {"model.bin": 1, "deep/er/file": 2}
 
 
 def test_a_record_is_read_as_it_was_committed(folder: CheckpointFolder) -> None:
-    made = save(
-        folder, {"a/f": b"1", "empty": None}, 7, metrics={"loss": 0.5}, inner="a/f", timesteps_total=0
-    )
+    fields = {"metrics": {"loss": 0.5}, "inner": "a/f", "timesteps_total": 0}
+    made = save(folder, {"a/f": b"1", "empty": None}, 7, **fields)
     assert folder.read("checkpoint_000007") == made
     assert (made.step, made.size, made.folders, folder.path(made).read_bytes()) == (7, 1, ("empty",), b"1")
 
@@ -112,7 +107,7 @@ def test_unfinished_and_damaged_checkpoints_are_skipped(
     folder: CheckpointFolder, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A warning names each of them."""
-    monkeypatch.setattr(checkpoint_folder, "_COMMITS_S", -1)
+    monkeypatch.setattr(checkpoint_folder, "COMMITS_S", -1)
     save(folder, {"f": b"1"}, 4)
     names = ["checkpoint_000009", "checkpoint_tmpab12cd", "checkpoint_-00001", ".hidden", "checkpoint_x"]
     for name in names:
@@ -122,9 +117,8 @@ def test_unfinished_and_damaged_checkpoints_are_skipped(
     (folder.folder / "notes.json").write_text("mine")
     assert [record.name for record in folder.records()] == ["checkpoint_000004"]
     for name in ("checkpoint_000009", "checkpoint_000005", "checkpoint_000006"):
-        assert [record.levelno for record in caplog.records if name in record.getMessage()] == [
-            logging.WARNING
-        ]
+        levels = [record.levelno for record in caplog.records if name in record.getMessage()]
+        assert levels == [logging.WARNING]
     for name in names:
         (folder.folder / name).rmdir()
 
@@ -135,8 +129,7 @@ def test_a_sweep_removes_unfinished_folders_but_not_the_users(folder: Checkpoint
         (folder.folder / name).mkdir()
         (folder.folder / name / "file").write_text("half")
     folder.sweep()
-    left = sorted(path.name for path in folder.folder.iterdir())
-    assert left == ["checkpoint_000004", "checkpoint_000004.json", "checkpoint_best"]
+    assert names_in(folder.folder) == ["checkpoint_000004", "checkpoint_000004.json", "checkpoint_best"]
 
 
 def test_a_folder_with_a_glob_pattern_as_name_works(tmp_path: Path) -> None:
@@ -207,26 +200,22 @@ def test_a_link_that_is_not_to_a_file_inside_is_refused(folder: CheckpointFolder
             folder.commit(stage, Record(name_of(1), "files", 1))
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"name": "../evil"},
-        {"name": "checkpoint_1/../../evil"},
-        {"name": "evil"},
-        {"name": 5},
-        {"iteration": None},
-        {"iteration": -1},
-        {"inner": "../../etc"},
-        {"files": {"../evil": [1, "00"]}},
-        {"files": {"/evil": [1, "00"]}},
-        {"folders": ["../evil"]},
-        {"unknown": 1},
-    ],
-)
-def test_a_record_with_invalid_paths_or_values_is_corrupt(change: dict[str, Any]) -> None:
+INVALID: list[dict[str, Any]] = [
+    *({"name": name} for name in ("../evil", "checkpoint_1/../../evil", "evil", 5)),
+    *({"iteration": iteration} for iteration in (None, -1)),
+    {"inner": "../../etc"},
+    {"files": {"../evil": [1, "00"]}},
+    {"files": {"/evil": [1, "00"]}},
+    {"folders": ["../evil"]},
+    {"unknown": 1},
+]
+
+
+def test_a_record_with_invalid_paths_or_values_is_corrupt(subtests: pytest.Subtests) -> None:
     good = json.loads(Record(name_of(1), "files", 1).encode())
-    with pytest.raises(CorruptError):
-        Record.decode(json.dumps(good | change).encode(), "the record")
+    for change in INVALID:
+        with subtests.test(change=change), pytest.raises(CorruptError):
+            Record.decode(json.dumps(good | change).encode(), "the record")
 
 
 def test_a_record_of_a_newer_version_says_to_upgrade() -> None:
@@ -264,10 +253,7 @@ trees = st.dictionaries(paths, st.binary(max_size=99) | st.none(), max_size=5).f
 @pytest.mark.slow
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(trees)
-def test_any_tree_of_files_survives_a_save_and_a_round_trip(
-    folder: CheckpointFolder, tree: dict[str, bytes | None]
-) -> None:
-    """The round trip packs the checkpoint to an object and unpacks it."""
+def test_any_tree_of_files_survives_a_save_and_a_round_trip(folder: CheckpointFolder, tree: Tree) -> None:
     record = save(folder, tree)
     assert content(folder, record) == tree
     packed = folder.pack(record)
@@ -299,16 +285,17 @@ def test_a_damaged_object_is_refused_and_leaves_nothing(
     assert tree_of(folder.folder) == before
 
 
-@pytest.mark.parametrize("name", ["../evil", "/evil", "a/../../evil", ".nbckpt/../../evil", "a//b", ""])
-def test_an_object_writes_nothing_outside(folder: CheckpointFolder, name: str) -> None:
+def test_an_object_writes_nothing_outside(folder: CheckpointFolder, subtests: pytest.Subtests) -> None:
     """Somebody may have made the object, not `pack`."""
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr("record.json", Record(name_of(1), "files", 1).encode())
-        archive.writestr(f"files/{name}", b"evil")
-    with pytest.raises(CorruptError):
-        folder.unpack(PREFERRED.digest(file.getvalue()) + file.getvalue())
-    assert tree_of(folder.folder.parent) == {"trial": None}
+    for name in ("../evil", "/evil", "a/../../evil", ".nbckpt/../../evil", "a//b", ""):
+        file = io.BytesIO()
+        with zipfile.ZipFile(file, "w") as archive:
+            archive.writestr("record.json", Record(name_of(1), "files", 1).encode())
+            archive.writestr(f"files/{name}", b"evil")
+        with subtests.test(name):
+            with pytest.raises(CorruptError):
+                folder.unpack(PREFERRED.digest(file.getvalue()) + file.getvalue())
+            assert tree_of(folder.folder.parent) == {"trial": None}
 
 
 def test_a_temporary_checkpoint_is_marked_and_not_listed(folder: CheckpointFolder) -> None:
@@ -392,7 +379,7 @@ def attempts(
         shutil.rmtree(stage, ignore_errors=True)
 
 
-def whole(folder: CheckpointFolder) -> dict[str, dict[str, bytes | None]]:
+def whole(folder: CheckpointFolder) -> dict[str, Tree]:
     seen = {}
     for record in folder.records():
         folder.check(record)
@@ -402,12 +389,10 @@ def whole(folder: CheckpointFolder) -> dict[str, dict[str, bytes | None]]:
 
 OLD = {"old": b"1"}
 NEW = {"new": b"new", "deep/er": b"new"}
-
-
 replaced_or_new = pytest.mark.parametrize("name", ["checkpoint_000002", "checkpoint_000003"])
 
 
-def older(folder: CheckpointFolder) -> dict[str, dict[str, bytes | None]]:
+def older(folder: CheckpointFolder) -> dict[str, Tree]:
     """Bring the folder to two checkpoints, and return them."""
     for record in folder.records():
         folder.delete(record)

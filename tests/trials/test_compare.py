@@ -43,22 +43,22 @@ def side_by_side(folder: Path, *trials: Any, **more: Any) -> TrialsCompared:
     return nbckpt.trials.compare(*trials, folder=folder, **more)
 
 
+def two(tmp_path: Path, train: Any, space: Any, **options: Any) -> TrialsCompared:
+    """Run an experiment of two trials, and compare them."""
+    nbckpt.run(train, space, name="e", folder=tmp_path, executor="inline", **options)
+    return side_by_side(tmp_path, "t0", "t1")
+
+
 def section(page: Page, heading: str) -> list[tuple[str, ...]]:
     """Return the rows below a heading of the table; with "", those above the first heading."""
-    rows = [tuple(str(getattr(cell, "text", cell)) for cell in row) for row in page.tables[0].rows]
-    headings = ["", *(row[0] for row in rows if len(row) == 1)]
-    parts = {name: list(part) for name, part in zip(headings, split(rows), strict=True)}
-    return parts[heading]
-
-
-def split(rows: list[tuple[str, ...]]) -> list[list[tuple[str, ...]]]:
-    parts: list[list[tuple[str, ...]]] = [[]]
-    for row in rows:
+    parts: dict[str, list[tuple[str, ...]]] = {"": []}
+    for cells in page.tables[0].rows:
+        row = tuple(str(getattr(cell, "text", cell)) for cell in cells)
         if len(row) == 1:
-            parts.append([])
+            parts[row[0]] = []
         else:
-            parts[-1].append(row)
-    return parts
+            parts[[*parts][-1]].append(row)
+    return parts[heading]
 
 
 def test_only_the_parameters_that_differ_are_shown(folder: Path) -> None:
@@ -72,14 +72,9 @@ def test_only_the_parameters_that_differ_are_shown(folder: Path) -> None:
 
 def test_metrics_have_their_differences_and_best_values(folder: Path) -> None:
     page = side_by_side(folder, "grid/t0", "grid/t1").page()
-    assert section(page, "last") == [
-        ("loss", "1.167", "1.033 (-0.133) ★"),
-        ("out/acc", "0.8333", "0.9667 (+0.133) ★"),
-    ]
-    assert section(page, "best") == [
-        ("loss (min)", "0.25", "0.05 (-0.2) ★"),
-        ("out/acc (max)", "0.8333", "0.9667 (+0.133) ★"),
-    ]
+    accuracies = "0.8333", "0.9667 (+0.133) ★"
+    assert section(page, "last") == [("loss", "1.167", "1.033 (-0.133) ★"), ("out/acc", *accuracies)]
+    assert section(page, "best") == [("loss (min)", "0.25", "0.05 (-0.2) ★"), ("out/acc (max)", *accuracies)]
 
 
 def test_trials_of_several_experiments_have_full_names(folder: Path) -> None:
@@ -131,14 +126,9 @@ def test_each_objective_has_its_own_mode(tmp_path: Path) -> None:
         nbckpt.report(latency=config["x"], score=config["x"], gain=config["x"])
 
     objectives = {"metric": ["latency", "score", "gain"], "mode": ["min", "min", "max"]}
-    space = {"x": nbckpt.grid_search([1, 2])}
-    nbckpt.run(odd, space, name="e", folder=tmp_path, executor="inline", **objectives)
-    compared = side_by_side(tmp_path, "t0", "t1")
-    assert [(row.name, row.mode) for row in compared.metrics] == [
-        ("latency", "min"),
-        ("score", "min"),
-        ("gain", "max"),
-    ]
+    compared = two(tmp_path, odd, {"x": nbckpt.grid_search([1, 2])}, **objectives)
+    modes = [(row.name, row.mode) for row in compared.metrics]
+    assert modes == [("latency", "min"), ("score", "min"), ("gain", "max")]
     assert ("score (min)", "1 ★", "2 (+1)") in section(compared.page(), "best")
 
 
@@ -153,21 +143,19 @@ def test_the_given_mode_is_that_of_the_first_metric(folder: Path) -> None:
         side_by_side(folder, "grid/t0", "grid/t1", mode="Max")
 
 
-@pytest.mark.parametrize(
-    ("trials", "error", "message"),
-    [
-        ([], UsageError, "compare shows 2 to 12 trials, and these are 0"),
-        (["t0"], UsageError, "these are 1"),
-        (["grid/t1", "grid/best"], UsageError, "all of these are the same trial, grid/t1"),
-        (["grid/t0", "grid/t9"], UsageError, "has no trial 't9'"),
-        (["grid/t0", "gone/t1"], NotFoundError, "there is no experiment 'gone'"),
-    ],
-)
-def test_a_comparison_that_makes_no_sense_is_refused(
-    folder: Path, trials: list[str], error: type[Exception], message: str
-) -> None:
-    with pytest.raises(error, match=message):
-        side_by_side(folder, *trials)
+REFUSED: list[tuple[list[str], type[Exception], str]] = [
+    ([], UsageError, "compare shows 2 to 12 trials, and these are 0"),
+    (["t0"], UsageError, "these are 1"),
+    (["grid/t1", "grid/best"], UsageError, "all of these are the same trial, grid/t1"),
+    (["grid/t0", "grid/t9"], UsageError, "has no trial 't9'"),
+    (["grid/t0", "gone/t1"], NotFoundError, "there is no experiment 'gone'"),
+]
+
+
+def test_a_comparison_that_makes_no_sense_is_refused(folder: Path, subtests: pytest.Subtests) -> None:
+    for trials, error, message in REFUSED:
+        with subtests.test(message), pytest.raises(error, match=message):
+            side_by_side(folder, *trials)
 
 
 def test_odd_numbers_can_be_compared(tmp_path: Path) -> None:
@@ -196,8 +184,7 @@ def test_media_of_the_same_name_stand_side_by_side(tmp_path: Path) -> None:
         rows = nbckpt.media.Table([{"lr": config["lr"]}])
         nbckpt.report(loss=1, story=nbckpt.media.Text(f"{HOSTILE} {config['lr']}"), rows=rows)
 
-    nbckpt.run(talk, {"lr": nbckpt.grid_search([1, 2])}, name="e", folder=tmp_path, executor="inline")
-    compared = side_by_side(tmp_path, "t0", "t1")
+    compared = two(tmp_path, talk, {"lr": nbckpt.grid_search([1, 2])})
     tables, stories = compared.page().beside
     assert [part.tables[0].caption.split(",")[0] for part in tables] == ["t0: rows", "t1: rows"]
     assert [part.folds[0].summary for part in stories] == ["t0: story, step 1", "t1: story, step 1"]
@@ -214,8 +201,7 @@ def test_a_trial_without_the_media_of_another_leaves_a_gap(tmp_path: Path) -> No
         media = {"story": nbckpt.media.Text("once")} if config["lr"] == 2 else {}
         nbckpt.report(loss=1, **media)
 
-    nbckpt.run(talk, {"lr": nbckpt.grid_search([1, 2])}, name="e", folder=tmp_path, executor="inline")
-    (row,) = side_by_side(tmp_path, "t0", "t1").page().beside
+    (row,) = two(tmp_path, talk, {"lr": nbckpt.grid_search([1, 2])}).page().beside
     assert [len(part.folds) for part in row] == [0, 1]
 
 
@@ -223,9 +209,7 @@ def test_hostile_text_in_a_comparison_is_escaped(tmp_path: Path) -> None:
     def train(config: dict[str, Any]) -> None:
         nbckpt.report({HOSTILE: 1.0, "loss": config["lr"]})
 
-    space = {HOSTILE: nbckpt.grid_search([HOSTILE, "b"]), "lr": 1}
-    nbckpt.run(train, space, name="e", folder=tmp_path, executor="inline")
-    compared = side_by_side(tmp_path, "t0", "t1")
+    compared = two(tmp_path, train, {HOSTILE: nbckpt.grid_search([HOSTILE, "b"]), "lr": 1})
     bundle = compared._repr_mimebundle_()
     assert "<img src=x" not in bundle["text/html"]
     assert "\x1b" not in bundle["text/plain"] + bundle["text/html"]
@@ -240,7 +224,6 @@ def test_the_command_compares_trials_of_the_store(folder: Path) -> None:
     session.tracker.save({"x": 1}, "cleaned")
     session.tracker.save({"x": 1}, "best")
     assert parse(TABLE, ["compare", "grid/t0", "grid/best", "best"], "%ckpt").run(session) is not None
-    with pytest.raises(
-        UsageError, match=r"cleaned is a checkpoint\. Compare checkpoints: %ckpt diff cleaned"
-    ):
+    advice = r"cleaned is a checkpoint\. Compare checkpoints: %ckpt diff cleaned"
+    with pytest.raises(UsageError, match=advice):
         parse(TABLE, ["compare", "grid/t0", "cleaned"], "%ckpt").run(session)

@@ -57,33 +57,31 @@ def test_a_curve_keeps_first_last_lowest_and_highest(given: list[float]) -> None
     finite = [number for number in given if isinstance(number, int) or math.isfinite(number)]
     sound = [number for number in given if number == number]
     assert repr((curve.points[0], curve.last, curve.count)) == repr((given[0], given[-1], len(given)))
-    assert (curve.low and curve.low[1], curve.high and curve.high[1]) == (
-        min(sound, default=None),
-        max(sound, default=None),
-    )
+    assert (curve.low and curve.low[1]) == min(sound, default=None)
+    assert (curve.high and curve.high[1]) == max(sound, default=None)
     assert set(curve.shown) <= set(finite)
     assert len(curve.points) <= MOST_POINTS
     assert repr(Curve.from_json(json.loads(json.dumps(curve.to_json())))) == repr(curve)
 
 
-@pytest.mark.parametrize(
-    "document",
-    [
-        None,
-        [],
-        [1, 1, 1.0, None, None],
-        [1, 0, 1.0, None, None, [1.0]],
-        [2, 1, 1.0, None, None, [1.0]],
-        [1 << 62, 1, 1.0, None, None, [1.0] * 24],
-        [100, 1, 1.0, None, None, [1.0] * 100],
-        [1, 1, 1.0, [1, 1.0], None, [1.0]],
-        [1, 1, "1", None, None, [1.0]],
-        [1, 1, 1.0, None, None, ["1"]],
-    ],
-)
-def test_a_curve_that_contradicts_itself_is_refused(document: Any) -> None:
-    with pytest.raises(CorruptError):
-        Curve.from_json(document)
+CONTRADICTORY: list[Any] = [
+    None,
+    [],
+    [1, 1, 1.0, None, None],
+    [1, 0, 1.0, None, None, [1.0]],
+    [2, 1, 1.0, None, None, [1.0]],
+    [1 << 62, 1, 1.0, None, None, [1.0] * 24],
+    [100, 1, 1.0, None, None, [1.0] * 100],
+    [1, 1, 1.0, [1, 1.0], None, [1.0]],
+    [1, 1, "1", None, None, [1.0]],
+    [1, 1, 1.0, None, None, ["1"]],
+]
+
+
+def test_a_curve_that_contradicts_itself_is_refused(subtests: pytest.Subtests) -> None:
+    for document in CONTRADICTORY:
+        with subtests.test(document=document), pytest.raises(CorruptError):
+            Curve.from_json(document)
 
 
 def live_and_read(folder: Path, steps: list[Any]) -> tuple[Trial, Trial]:
@@ -111,7 +109,7 @@ def test_a_trial_is_the_same_live_and_read_again(
     tmp_path_factory: pytest.TempPathFactory, steps: list[Any], waiting: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(state_module, "_MOST_WAITING", waiting)
+        patch.setattr(state_module, "MOST_WAITING", waiting)
         trial, again = live_and_read(tmp_path_factory.mktemp("live"), steps)
     assert known(trial) == known(again)
     assert [result["training_iteration"] for result in trial.results] == [*range(1, trial.iteration + 1)]

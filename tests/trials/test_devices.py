@@ -31,12 +31,19 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine with one GPU and locks of its own."""
     monkeypatch.setenv("NBCKPT_RUNTIME", str(tmp_path / "runtime"))
     monkeypatch.setenv("NBCKPT_GPUS", "gpu-a")
-    monkeypatch.setattr(gpus, "_uuids", lambda: ())
+    monkeypatch.setattr(gpus, "driver_uuids", lambda: ())
 
 
 def taken(needs: Needs = ONE, pool: ReservationPool | None = None) -> Reserved | None:
     """What is free now, or None."""
     return (pool or ReservationPool()).reserve(needs, lambda _: False)
+
+
+def held(needs: Needs = ONE, pool: ReservationPool | None = None) -> Reserved:
+    """What is free now, which must be enough."""
+    reserved = taken(needs, pool)
+    assert reserved is not None
+    return reserved
 
 
 def seen() -> Callable[[dict[str, Any]], None]:
@@ -94,13 +101,12 @@ def test_processors_bound_the_threads_of_libraries(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_waiting_trial_says_for_what_and_then_runs() -> None:
-    held = taken()
-    assert held is not None
+    gpu = held()
     experiment = started(gpus=1)
     (trial,) = experiment.trials
     until(lambda: trial.note == "waits for 1 GPU: 0 of 1 are free")
     assert "t0 waits for 1 GPU: 0 of 1 are free" in " ".join(str(experiment).split())
-    held.release()
+    gpu.release()
     assert experiment.wait(60)
     assert (trial.status, trial.note) == (Status.TERMINATED, "done")
 
@@ -116,15 +122,14 @@ def test_trials_of_one_experiment_take_turns() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("verb", "status"), [("pause", Status.PAUSED), ("stop", Status.TERMINATED)])
 def test_a_waiting_trial_can_be_paused_and_stopped(verb: str, status: Status) -> None:
-    held = taken()
-    assert held is not None
+    gpu = held()
     experiment = started(gpus=1)
     (trial,) = experiment.trials
     until(lambda: trial.note.startswith("waits"))
     getattr(experiment, verb)()
     assert experiment.wait(60)
     assert (trial.status, trial.iteration) == (status, 0)
-    held.release()
+    gpu.release()
     if verb == "pause":
         experiment.resume()
         assert experiment.wait(60)
@@ -132,13 +137,12 @@ def test_a_waiting_trial_can_be_paused_and_stopped(verb: str, status: Status) ->
 
 
 def test_a_waiting_trial_ends_with_a_kill() -> None:
-    held = taken()
+    gpu = held()
     experiment = started(gpus=1)
     until(lambda: experiment.trials[0].note.startswith("waits"))
     experiment.kill()
     assert experiment.wait(60)
-    assert held is not None
-    held.release()
+    gpu.release()
 
 
 @pytest.mark.slow
@@ -156,9 +160,7 @@ def test_each_attempt_of_a_failing_trial_frees_its_gpu(tmp_path: Path) -> None:
     assert experiment.wait(60)
     (trial,) = experiment.trials
     assert (trial.status, trial.failures) == (Status.TERMINATED, 1)
-    held = taken()
-    assert held is not None
-    held.release()
+    held().release()
 
 
 def test_a_job_that_cannot_start_frees_its_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,9 +168,7 @@ def test_a_job_that_cannot_start_frees_its_gpu(monkeypatch: pytest.MonkeyPatch) 
     experiment = started(gpus=1)
     assert experiment.wait(60)
     assert experiment.trials[0].status == Status.ERROR
-    held = taken()
-    assert held is not None
-    held.release()
+    held().release()
 
 
 KERNEL = textwrap.dedent(
@@ -217,59 +217,49 @@ def test_a_killed_kernel_frees_a_gpu_when_its_trial_has_ended(tmp_path: Path) ->
 
 def test_gpus_are_taken_all_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NBCKPT_GPUS", "a,b")
-    first = taken()
-    assert first is not None
+    first = held()
     assert taken(Needs(gpus=2)) is None
-    second = taken()
-    assert second is not None
-    assert {first.environment["CUDA_VISIBLE_DEVICES"], second.environment["CUDA_VISIBLE_DEVICES"]} == {
-        "a",
-        "b",
-    }
-    for held in (first, first, second):  # once more changes nothing
-        held.release()
-    both = taken(Needs(gpus=2))
-    assert both is not None
-    both.release()
+    second = held()
+    assert {one.environment["CUDA_VISIBLE_DEVICES"] for one in (first, second)} == {"a", "b"}
+    for one in (first, first, second):  # once more changes nothing
+        one.release()
+    held(Needs(gpus=2)).release()
 
 
 def test_processors_are_counted_within_one_pool(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 4)
     pool, said = ReservationPool(), list[str]()
-    held = taken(Needs(cpus=3), pool)
-    assert held is not None
+    three = held(Needs(cpus=3), pool)
     assert pool.reserve(Needs(cpus=2), lambda text: bool(said.append(text))) is None
     assert said == ["waits for 2 CPUs: 1 of 4 are free"]
-    held.release()
-    held.release()
-    assert taken(Needs(cpus=4), pool) is not None
+    three.release()
+    three.release()
+    held(Needs(cpus=4), pool)
     assert taken(Needs(cpus=1), pool) is None
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"gpus": 2}, "gpus=2 will never be free: trials may use 1 GPU here. Ask for 1 or fewer"),
-        ({"cpus": 10_000}, "cpus=10000 will never be free: this machine has"),
-        ({"gpus": "1"}, "'1' of GPU is not a number"),
-        ({"gpus": 0.5}, "gpus=0.5: a process on this machine has whole GPUs, 0 or more"),
-        ({"gpus": float("inf")}, "gpus=inf: a process on this machine has whole GPUs"),
-        ({"cpus": 0}, "cpus=0: a process on this machine has whole CPUs, 1 or more"),
-        ({"resources_per_trial": {"memory": 5}}, "resources_per_trial has 'memory'"),
-        (
-            {"gpus": 1, "resources_per_trial": {"GPU": 1}},
-            "gpus and 'GPU' in resources_per_trial mean the same",
-        ),
-        ({"gpus": 1, "executor": "thread"}, "go with executor='process', 'ray' or 'slurm', not 'thread'"),
-        ({"cpus": 1, "executor": "inline"}, "not 'inline': leave them out"),
-        ({"cpus": 1, "executor": ThreadExecutor()}, "not 'thread': leave them out"),
-    ],
-)
-def test_impossible_devices_are_refused_at_once(store: Path, options: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError) as error:
-        nbckpt.run(seen(), name="e", **{"executor": "process", **options})
-    assert message in str(error.value)
-    assert not (store / "experiments" / "e").exists()
+IMPOSSIBLE: list[tuple[dict[str, Any], str]] = [
+    ({"gpus": 2}, "gpus=2 will never be free: trials may use 1 GPU here. Ask for 1 or fewer"),
+    ({"cpus": 10_000}, "cpus=10000 will never be free: this machine has"),
+    ({"gpus": "1"}, "'1' of GPU is not a number"),
+    ({"gpus": 0.5}, "gpus=0.5: a process on this machine has whole GPUs, 0 or more"),
+    ({"gpus": float("inf")}, "gpus=inf: a process on this machine has whole GPUs"),
+    ({"cpus": 0}, "cpus=0: a process on this machine has whole CPUs, 1 or more"),
+    ({"resources_per_trial": {"memory": 5}}, "resources_per_trial has 'memory'"),
+    ({"gpus": 1, "resources_per_trial": {"GPU": 1}}, "gpus and 'GPU' in resources_per_trial mean the same"),
+    ({"gpus": 1, "executor": "thread"}, "go with executor='process', 'ray' or 'slurm', not 'thread'"),
+    ({"cpus": 1, "executor": "inline"}, "not 'inline': leave them out"),
+    ({"cpus": 1, "executor": ThreadExecutor()}, "not 'thread': leave them out"),
+]
+
+
+def test_impossible_devices_are_refused_at_once(store: Path, subtests: pytest.Subtests) -> None:
+    for options, message in IMPOSSIBLE:
+        with subtests.test(message):
+            with pytest.raises(UsageError) as error:
+                nbckpt.run(seen(), name="e", **{"executor": "process", **options})
+            assert message in str(error.value)
+            assert not (store / "experiments" / "e").exists()
 
 
 def test_a_machine_without_gpus_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,50 +278,53 @@ def test_an_unwritable_folder_of_locks_is_named(tmp_path: Path, monkeypatch: pyt
 def test_no_more_trials_start_than_have_their_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 8)
     monkeypatch.setenv("NBCKPT_GPUS", "a,b,c")
-    assert most_at_once("process", {}) == 8
-    assert most_at_once("process", {"GPU": 1}) == 3
-    assert most_at_once("process", {"GPU": 2}) == 1
-    assert most_at_once("process", {"CPU": 4}) == 2
-    assert most_at_once("process", {"CPU": 4, "GPU": 0}) == 2
+    asked: list[dict[str, float]] = [{}, {"GPU": 1}, {"GPU": 2}, {"CPU": 4}, {"CPU": 4, "GPU": 0}]
+    assert [most_at_once("process", needs) for needs in asked] == [8, 3, 1, 2, 2]
 
 
-def listed(*, visible: str | None, uuids: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    monkeypatch.delenv("NBCKPT_GPUS", raising=False)
+@pytest.fixture
+def driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine with two GPUs of which nobody says which are visible."""
+    monkeypatch.delenv("NBCKPT_GPUS")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    if visible is not None:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    monkeypatch.setattr(gpus, "_uuids", lambda: uuids)
+    monkeypatch.setattr(gpus, "driver_uuids", lambda: ("GPU-aa1", "GPU-bb2"))
+
+
+def listed() -> list[tuple[str, str]]:
     return [(gpu.name, gpu.key) for gpu in gpus.gpus()]
 
 
-@pytest.mark.parametrize(
-    ("visible", "expected"),
-    [
-        (None, [("0", "GPU-aa1"), ("1", "GPU-bb2")]),
-        ("1", [("1", "GPU-bb2")]),
-        ("GPU-bb, 0", [("GPU-bb", "GPU-bb2"), ("0", "GPU-aa1")]),
-        ("1,GPU-bb2", [("1", "GPU-bb2")]),
-        ("0,9,1", [("0", "GPU-aa1")]),
-        ("-1", []),
-        ("", []),
-        ("MIG-1/2/0", [("MIG-1/2/0", "MIG-1_2_0")]),
-    ],
-)
+VISIBLE = {
+    "1": [("1", "GPU-bb2")],
+    "GPU-bb, 0": [("GPU-bb", "GPU-bb2"), ("0", "GPU-aa1")],
+    "1,GPU-bb2": [("1", "GPU-bb2")],
+    "0,9,1": [("0", "GPU-aa1")],
+    "-1": [],
+    "": [],
+    "MIG-1/2/0": [("MIG-1/2/0", "MIG-1_2_0")],
+}
+
+
+@pytest.mark.usefixtures("driver")
 def test_a_gpu_has_one_lock_under_all_its_names(
-    visible: str | None, expected: list[Any], monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
-    assert listed(visible=visible, uuids=("GPU-aa1", "GPU-bb2"), monkeypatch=monkeypatch) == expected
+    assert listed() == [("0", "GPU-aa1"), ("1", "GPU-bb2")]
+    for visible, expected in VISIBLE.items():
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        with subtests.test(visible):
+            assert listed() == expected
 
 
 def test_numbers_without_a_driver_name_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpus.socket, "gethostname", lambda: "box")
-    assert listed(visible="4", uuids=(), monkeypatch=monkeypatch) == [("4", "box-4")]
+    monkeypatch.setenv("NBCKPT_GPUS", "4")
+    assert listed() == [("4", "box-4")]
 
 
-def test_numbers_of_the_driver_say_how_they_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    listed(visible=None, uuids=("GPU-aa1", "GPU-bb2"), monkeypatch=monkeypatch)
-    reserved = taken(Needs(gpus=2))
-    assert reserved is not None
+@pytest.mark.usefixtures("driver")
+def test_numbers_of_the_driver_say_how_they_count() -> None:
+    reserved = held(Needs(gpus=2))
     assert reserved.environment == {"CUDA_VISIBLE_DEVICES": "0,1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
     reserved.release()
 
@@ -346,7 +339,7 @@ def test_the_library_of_the_driver_lists_the_gpus(monkeypatch: pytest.MonkeyPatc
         nvmlDeviceGetUUID=lambda at: [b"GPU-a", "GPU-b"][at],
     )
     monkeypatch.setitem(sys.modules, "pynvml", library)
-    assert gpus._uuids.__wrapped__() == ("GPU-a", "GPU-b")
+    assert gpus.driver_uuids.__wrapped__() == ("GPU-a", "GPU-b")
 
 
 def test_the_program_of_the_driver_lists_the_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -356,10 +349,10 @@ def test_the_program_of_the_driver_lists_the_gpus(tmp_path: Path, monkeypatch: p
     program.write_text('#!/bin/sh\n[ "$1" = --query-gpu=uuid ] && printf "GPU-a\\nGPU-b\\n"\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    assert gpus._uuids.__wrapped__() == ("GPU-a", "GPU-b")
+    assert gpus.driver_uuids.__wrapped__() == ("GPU-a", "GPU-b")
     program.unlink()
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert gpus._uuids.__wrapped__() == ()
+    assert gpus.driver_uuids.__wrapped__() == ()
 
 
 def test_the_command_takes_devices() -> None:

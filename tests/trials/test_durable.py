@@ -9,12 +9,14 @@ import shutil
 import threading
 import tracemalloc
 import uuid
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from trials.conftest import ran
 
 import nbckpt
 from nbckpt.errors import CorruptError, NotFoundError, StoreError, UsageError
@@ -36,6 +38,11 @@ class Counter(DurableTrainable):
     @classmethod
     def open_storage(cls, url: str) -> Store:
         return cls.stores.get(url) or super().open_storage(url)
+
+    def set_timeout(self, seconds: float | None) -> None:
+        """Set the timeout: short for a call that must hang, none for a call that must end."""
+        assert isinstance(self._durable, DurableFolder)
+        self._durable.timeout = seconds
 
     def setup(self, config: dict[str, Any]) -> None:
         self.n = 0
@@ -90,6 +97,14 @@ def trained(trainable: Trainable, steps: int) -> dict[str, Any]:
     for _ in range(steps):
         result = trainable.train()
     return result
+
+
+@contextmanager
+def saved(store: Store, folder: Path, steps: int = 1, **options: Any) -> Iterator[tuple[Counter, str]]:
+    """Yield a counter that was saved after its steps, and the path of its checkpoint."""
+    with Counter(around(store), {}, folder, **options) as counter:
+        trained(counter, steps)
+        yield counter, counter.save()
 
 
 # Behaviours.
@@ -179,14 +194,9 @@ class Hanging(MemoryStore):
         super().put(key, data)
 
 
-def limit(counter: Counter, seconds: float | None) -> None:
-    """Set the timeout: short for a call that must hang, none for a call that must end."""
-    counter._durable._timeout = seconds
-
-
 def hung(counter: Counter, store: Hanging) -> None:
     """Save until the store hangs: on a busy machine, the time may be over before."""
-    limit(counter, 0.1)
+    counter.set_timeout(0.1)
     while not store.hangs.is_set():
         with pytest.raises(NotDurableError, match="did not end within"):
             counter.save()
@@ -209,14 +219,14 @@ def test_a_hanging_upload_is_given_up_and_stays_invisible(tmp_path: Path, ending
         counter.save()
         store.free.clear()
         trained(counter, 1)
-        limit(counter, 0.2)
+        counter.set_timeout(0.2)
         with pytest.raises(NotDurableError, match=r"000002 is whole in .* did not end within 0.2 s"):
             counter.save()
         assert checked(store) == {"checkpoint_000001": 1}
         let_go(store)
         assert checked(store) == {"checkpoint_000001": 1}
         assert not [key for key in list(store.keys()) if "000002" in key and key.endswith(ending)]
-        limit(counter, None)
+        counter.set_timeout(None)
         counter.save()
         assert checked(store) == {"checkpoint_000001": 1, "checkpoint_000002": 2}
 
@@ -231,7 +241,7 @@ def test_a_hanging_upload_prevents_a_second_one(tmp_path: Path) -> None:
             counter.save()
         assert len([thread for thread in threading.enumerate() if thread.name.startswith("nbckpt-sync")]) == 1
         let_go(store)
-        limit(counter, None)
+        counter.set_timeout(None)
         counter.save()
     assert checked(store) == {"checkpoint_000001": 1}
 
@@ -245,13 +255,13 @@ def test_a_new_trainable_waits_for_a_hanging_upload_of_another(tmp_path: Path) -
         hung(counter, store)
     with Counter(where, {}, tmp_path, timeout=None) as again:
         trained(again, 1)
-        limit(again, 0.1)
+        again.set_timeout(0.1)
         store.ending = "nothing"
         with pytest.raises(NotDurableError, match="did not end within"):
             again.save()
         assert set(store.keys()) <= {"checkpoint_000001/deep/er/ü n.bin"}  # of the first, if it came so far
         let_go(store)
-        limit(again, None)
+        again.set_timeout(None)
         again.save()
     assert checked(store) == {"checkpoint_000001": 1}
 
@@ -272,23 +282,19 @@ def test_training_continues_after_a_failed_upload(tmp_path: Path, caplog: pytest
 
 
 def test_a_checkpoint_with_a_shortened_file_is_not_committed(tmp_path: Path) -> None:
-    with Counter(around(MemoryStore()), {}, tmp_path) as counter:
-        trained(counter, 1)
-        path = Path(counter.save())
-    (path / "n.txt").write_bytes(b"")
+    with saved(MemoryStore(), tmp_path) as (_, path):
+        Path(path, "n.txt").write_bytes(b"")
     folder = DurableFolder(tmp_path, store := MemoryStore(), attempts=1)
     with pytest.raises(NotDurableError, match=r"cannot read .*n\.txt.*became shorter"):
-        folder.upload(folder.read(path.name))
+        folder.upload(folder.read(Path(path).name))
     assert checked(store) == {}
 
 
 def test_calls_that_fail_now_and_then_are_retried(tmp_path: Path) -> None:
     puts = iter(range(100))
     store = FaultyStore(MemoryStore(), when=lambda call: call.op == "put" and next(puts) % 2 == 0)
-    with Counter(around(store), {}, tmp_path) as counter:
-        trained(counter, 1)
-        counter.save()
-    assert checked(store) == {"checkpoint_000001": 1}
+    with saved(store, tmp_path):
+        assert checked(store) == {"checkpoint_000001": 1}
     assert store.failed == 3
 
 
@@ -298,9 +304,8 @@ def test_an_upload_that_fails_at_any_call_keeps_older_ones_whole(tmp_path: Path,
     failed = 0
     for at in range(1, 7):
         whole = MemoryStore()
-        with Counter(around(whole), {}, tmp_path / f"{at}") as counter:
-            trained(counter, 1)
-            older = counter.save()
+        with saved(whole, tmp_path / f"{at}") as (_, older):
+            pass
         faulty = FaultyStore(whole, fail_at=at, halfway=halfway)
         with Counter(around(faulty), {}, tmp_path / f"{at}", attempts=1) as counter:
             counter.restore(older)
@@ -317,9 +322,7 @@ def test_an_upload_that_fails_at_any_call_keeps_older_ones_whole(tmp_path: Path,
 
 def test_a_crash_at_any_moment_leaves_only_whole_checkpoints(tmp_path: Path) -> None:
     store = RecordingStore(MemoryStore())
-    with Counter(around(store), {}, tmp_path) as counter:
-        trained(counter, 1)
-        path = counter.save()
+    with saved(store, tmp_path) as (counter, path):
         shutil.rmtree(path)
         counter.n = 7  # the same name with other files
         counter.save()
@@ -331,9 +334,7 @@ def test_a_crash_at_any_moment_leaves_only_whole_checkpoints(tmp_path: Path) -> 
 
 def test_a_custom_store_is_used_for_all_transfers_and_deletes(tmp_path: Path) -> None:
     store = RecordingStore(MemoryStore())
-    with Counter(around(store), {}, tmp_path) as counter:
-        trained(counter, 1)
-        path = counter.save()
+    with saved(store, tmp_path) as (counter, path):
         shutil.rmtree(path)
         counter.restore(path)
         counter.delete_checkpoint(path)
@@ -390,9 +391,6 @@ def test_an_uploaded_checkpoint_is_not_uploaded_again(tmp_path: Path) -> None:
     assert len(store.changes) == puts > 0
 
 
-# Defects of the seed.
-
-
 def test_a_checkpoint_dir_must_really_be_in_the_trials_folder(tmp_path: Path) -> None:
     """Its path is resolved first: links and '..' are followed."""
     (tmp_path / "trial").mkdir()
@@ -431,9 +429,7 @@ def test_a_save_uploads_only_its_own_checkpoint(tmp_path: Path) -> None:
 @pytest.mark.parametrize("gone", ["folder", "record", "both"])
 def test_a_delete_without_a_local_copy_removes_the_remote_one(tmp_path: Path, gone: str) -> None:
     store = MemoryStore()
-    with Counter(around(store), {}, tmp_path) as counter:
-        trained(counter, 1)
-        path = counter.save()
+    with saved(store, tmp_path) as (counter, path):
         if gone != "record":
             shutil.rmtree(path)
         if gone != "folder":
@@ -445,14 +441,7 @@ def test_a_delete_without_a_local_copy_removes_the_remote_one(tmp_path: Path, go
 
 def test_a_delete_keeps_the_checkpoint_of_another_trial(tmp_path: Path) -> None:
     store = MemoryStore()
-    with (
-        Counter(around(store), {}, tmp_path / "a") as counter,
-        Counter(around(MemoryStore()), {}, tmp_path / "b") as other,
-    ):
-        trained(counter, 1)
-        trained(other, 1)
-        counter.save()
-        path = other.save()
+    with saved(store, tmp_path / "a") as (counter, _), saved(MemoryStore(), tmp_path / "b") as (_, path):
         with pytest.raises(UsageError, match="of another trial"):
             counter.delete_checkpoint(path)
         counter.restore(path)
@@ -488,9 +477,7 @@ def test_a_delete_removes_a_partial_upload(tmp_path: Path) -> None:
 
 def test_a_failed_remote_delete_keeps_the_local_copy(tmp_path: Path) -> None:
     store = FaultyStore(MemoryStore(), when=lambda call: call.op == "delete" and "n.txt" in call.key)
-    with Counter(around(store), {}, tmp_path) as counter:
-        trained(counter, 1)
-        path = counter.save()
+    with saved(store, tmp_path) as (counter, path):
         with pytest.raises(StoreError, match="after 3 attempts"):
             counter.delete_checkpoint(path)
         counter.restore(path)
@@ -509,9 +496,7 @@ def test_a_missing_checkpoint_is_a_clear_error(tmp_path: Path, caplog: pytest.Lo
 @pytest.mark.parametrize("damage", ["flip", "cut", "remove", "record"])
 def test_a_damaged_remote_checkpoint_is_named_and_not_restored(tmp_path: Path, damage: str) -> None:
     store = MemoryStore()
-    with Counter(around(store), {}, tmp_path) as counter:
-        trained(counter, 2)
-        path = counter.save()
+    with saved(store, tmp_path, 2) as (counter, path):
         trained(counter, 1)
         key = "checkpoint_000002/deep/er/ü n.bin"
         data = store.get(key)
@@ -533,9 +518,7 @@ def test_a_damaged_remote_checkpoint_is_named_and_not_restored(tmp_path: Path, d
 
 @pytest.mark.parametrize("file", ["checkpoint_000002/n.txt", "checkpoint_000002.json"])
 def test_a_damaged_local_copy_is_replaced_by_the_remote_one(tmp_path: Path, file: str) -> None:
-    with Counter(around(MemoryStore()), {}, tmp_path) as counter:
-        trained(counter, 2)
-        path = counter.save()
+    with saved(MemoryStore(), tmp_path, 2) as (counter, path):
         (tmp_path / file).write_text("9")
         counter.restore(path)
         assert counter.n == 2
@@ -544,9 +527,7 @@ def test_a_damaged_local_copy_is_replaced_by_the_remote_one(tmp_path: Path, file
 
 def test_a_hostile_record_writes_nothing_outside(tmp_path: Path) -> None:
     store = MemoryStore()
-    with Counter(around(store), {}, tmp_path / "trial") as counter:
-        trained(counter, 1)
-        path = counter.save()
+    with saved(store, tmp_path / "trial") as (counter, path):
         record = json.loads(store.get("checkpoint_000001.json"))
         del record["checksum"]  # of format 1, which had none
         record |= {"format": 1, "files": record["files"] | {"../../evil": [1, "00"]}}
@@ -608,9 +589,7 @@ def test_several_large_files_share_64_mib_of_memory(tmp_path: Path) -> None:
 def test_a_file_of_several_ranges_is_restored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "PIECE", 300)
     store = RecordingStore(MemoryStore())
-    with Counter(around(store), {}, tmp_path) as counter:
-        trained(counter, 1)
-        path = counter.save()
+    with saved(store, tmp_path) as (counter, path):
         shutil.rmtree(path)
         counter.restore(path)
     assert len([call for call in store.calls if call.op == "get" and call.key.endswith("n.bin")]) == 4
@@ -635,16 +614,9 @@ def test_a_class_without_its_url_is_an_error_with_advice(tmp_path: Path) -> None
 # In experiments.
 
 
-@pytest.fixture
-def experiments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
-    return tmp_path / "store" / "experiments"
-
-
 def test_an_experiment_keeps_each_trials_checkpoints_remotely(url: str, experiments: Path) -> None:
     config = {"n": nbckpt.grid_search([2, 3])}
-    experiment = nbckpt.run(durable(count, url), config, name="e", keep_checkpoints=1)
-    assert experiment.wait(60)
+    experiment = ran(durable(count, url), config, name="e", keep_checkpoints=1)
     assert [trial.note for trial in experiment.trials] == ["done", "done"]
     assert checked(open_store(f"{url}/e/t0")) == {"checkpoint_000002": 2}
     assert checked(open_store(f"{url}/e/t1")) == {"checkpoint_000003": 3}
@@ -654,8 +626,7 @@ def test_an_experiment_keeps_each_trials_checkpoints_remotely(url: str, experime
 @pytest.mark.parametrize("executor", ["inline", "process"])
 def test_every_executor_keeps_checkpoints_remotely(tmp_path: Path, experiments: Path, executor: str) -> None:
     remotely = tmp_path / "remote"
-    experiment = nbckpt.run(durable(count, remotely), {"n": 2}, name="e", executor=executor)
-    assert experiment.wait(60)
+    experiment = ran(durable(count, remotely), {"n": 2}, name="e", executor=executor)
     assert experiment.trials[0].status == Status.TERMINATED, experiment.trials[0].traceback
     assert checked(open_store(remotely / "e" / "t0")) == {"checkpoint_000001": 1, "checkpoint_000002": 2}
 
@@ -663,8 +634,7 @@ def test_every_executor_keeps_checkpoints_remotely(tmp_path: Path, experiments: 
 def test_a_process_reports_that_a_checkpoint_is_not_remote(tmp_path: Path, experiments: Path) -> None:
     (tmp_path / "file").write_text("where a folder should be")
     train = durable(count, tmp_path / "file", attempts=1)
-    experiment = nbckpt.run(train, {"n": 2}, name="e", executor="process")
-    assert experiment.wait(60)
+    experiment = ran(train, {"n": 2}, name="e", executor="process")
     trial = experiment.trials[0]
     assert (trial.status, trial.iteration, trial.checkpoint_name) == (Status.TERMINATED, 2, None)
     assert "checkpoint_000002 is whole in" in trial.note
@@ -690,8 +660,7 @@ def test_a_trial_resumes_from_a_remote_copy_of_a_lost_checkpoint(
         count(config, checkpoint_dir)
 
     kept = tmp_path / "remote" / "e" / "t0"
-    experiment = nbckpt.run(durable(train, tmp_path / "remote"), {"n": 5}, name="e", stop={"i": 3})
-    assert experiment.wait(60)
+    experiment = ran(durable(train, tmp_path / "remote"), {"n": 5}, name="e", stop={"i": 3})
     for path in (experiments / "e" / "t0").glob("checkpoint_*"):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     if damaged:
@@ -708,8 +677,7 @@ def test_a_trial_with_unreachable_storage_does_not_start_over(experiments: Path)
     class Stepping(Counter):
         stores = {"test://s/e/t0": store}
 
-    experiment = nbckpt.run(durable(Stepping, "test://s"), name="e", stop={"n": 3}, checkpoint_every=1)
-    assert experiment.wait(60)
+    experiment = ran(durable(Stepping, "test://s"), name="e", stop={"n": 3}, checkpoint_every=1)
     shutil.rmtree(experiments / "e" / "t0" / "checkpoint_000003")
     lost.set()
     experiment.resume("t0")
@@ -719,9 +687,7 @@ def test_a_trial_with_unreachable_storage_does_not_start_over(experiments: Path)
     assert "the storage failed" in trial.error
 
 
-def test_a_checkpoint_that_is_not_uploaded_does_not_count(
-    experiments: Path,
-) -> None:
+def test_a_checkpoint_that_is_not_uploaded_does_not_count() -> None:
     """The trial continues."""
 
     def fails(call: Call) -> bool:
@@ -730,15 +696,8 @@ def test_a_checkpoint_that_is_not_uploaded_does_not_count(
     class Stepping(Counter):
         stores = {"test://s/e/t0": FaultyStore(MemoryStore(), when=fails)}
 
-    experiment = nbckpt.run(
-        durable(Stepping, "test://s"),
-        {},
-        name="e",
-        stop={"n": 3},
-        checkpoint_every=1,
-        keep_checkpoints=RetentionPolicy(1),
-    )
-    assert experiment.wait(60)
+    options = {"stop": {"n": 3}, "checkpoint_every": 1, "keep_checkpoints": RetentionPolicy(1)}
+    experiment = ran(durable(Stepping, "test://s"), name="e", **options)
     trial = experiment.trials[0]
     assert (trial.status, trial.iteration) == (Status.TERMINATED, 3)
     assert (trial.checkpoint_name, trial.unsaved_results) == ("checkpoint_000002", 1)

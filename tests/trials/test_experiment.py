@@ -17,7 +17,7 @@ from unittest.mock import Mock
 import cloudpickle
 import numpy as np
 import pytest
-from trials.conftest import forget
+from trials.conftest import forget, ran
 
 import nbckpt
 from nbckpt.errors import StoreError
@@ -47,6 +47,26 @@ class Gate:
     def __init__(self) -> None:
         self.go = threading.Semaphore(0)
         self.ended = threading.Event()
+
+    def until_it_runs(self, name: str = "e", **options: Any) -> Experiment:
+        """Run the function. Return when the trial runs."""
+        experiment = nbckpt.run(self.train, name=name, **options)
+        until(experiment, lambda: statuses(experiment) == ["RUNNING"])
+        return experiment
+
+    def paused(self) -> Experiment:
+        """Return an experiment that was paused after the first report of its trial."""
+        experiment = self.until_it_runs()
+        experiment.pause()
+        self.go.release()
+        until(experiment, lambda: experiment.trials[0].status == Status.PAUSED)
+        return experiment
+
+    def stops(self, experiment: Experiment) -> None:
+        """Stop the trials, and let them do the report with which they stop."""
+        experiment.stop()
+        self.go.release()
+        assert experiment.wait(SECONDS)
 
     def close(self) -> None:
         """Take back what was not used: a pause may come before or after the report that was let go for it."""
@@ -84,8 +104,7 @@ def until(experiment: Experiment, holds: Callable[[], bool]) -> None:
 
 
 def test_a_grid_runs_to_its_end() -> None:
-    experiment = nbckpt.run(count, {"lr": nbckpt.grid_search([0.1, 0.2])}, metric="loss", mode="min")
-    assert experiment.wait(SECONDS)
+    experiment = ran(count, {"lr": nbckpt.grid_search([0.1, 0.2])}, metric="loss", mode="min")
     assert statuses(experiment) == ["TERMINATED"] * 2
     assert iterations(experiment) == [[1, 2, 3, 4]] * 2
     assert experiment.best().config == {"lr": 0.1}
@@ -97,26 +116,17 @@ def test_run_returns_at_once_and_wait_accepts_a_timeout() -> None:
     gate.go.release()
     until(experiment, lambda: experiment.trials[0].iteration == 1)
     assert not experiment.wait(0)
-    experiment.stop()
-    gate.go.release()
-    assert experiment.wait(SECONDS)
+    gate.stops(experiment)
     assert gate.ended.is_set()
 
 
 def test_an_experiment_writes_exactly_the_documented_files(store: Path) -> None:
-    experiment = nbckpt.run(count, name="e", keep_checkpoints=1)
-    assert experiment.wait(SECONDS)
+    ran(count, name="e", keep_checkpoints=1)
     folder = store / "experiments" / "e"
-    assert sorted(
-        str(file.relative_to(folder).as_posix()) for file in folder.rglob("*") if file.is_file()
-    ) == [
-        "experiment.json",
-        "t0/.nbckpt-cache.json",
-        "t0/checkpoint_000004.json",
-        "t0/checkpoint_000004/.nbckpt/checkpoint.json",
-        "t0/events.jsonl",
-        "t0/params.json",
-    ]
+    assert {file.relative_to(folder).as_posix() for file in folder.rglob("*") if file.is_file()} == {
+        *("experiment.json", "t0/.nbckpt-cache.json", "t0/events.jsonl", "t0/params.json"),
+        *("t0/checkpoint_000004.json", "t0/checkpoint_000004/.nbckpt/checkpoint.json"),
+    }
     record = json.loads((folder / "t0/checkpoint_000004.json").read_text())
     assert (record["iteration"], record["metrics"]["loss"]) == (4, 0.25)
 
@@ -127,8 +137,7 @@ def test_a_checkpoint_folder_contains_only_the_users_files(store: Path) -> None:
             (folder / "model.txt").write_text("weights")
         nbckpt.report(loss=1)
 
-    experiment = nbckpt.run(train, name="e")
-    assert experiment.wait(SECONDS)
+    ran(train, name="e")
     place = store / "experiments/e/t0/checkpoint_000007"
     assert [file.name for file in place.iterdir()] == ["model.txt"]
     assert json.loads(place.with_suffix(".json").read_text())["iteration"] == 1
@@ -146,8 +155,7 @@ def test_max_concurrent_limits_the_running_trials() -> None:
         with lock:
             running[0] -= 1
 
-    experiment = nbckpt.run(train, {"n": nbckpt.grid_search(range(6))}, max_concurrent=2)
-    assert experiment.wait(SECONDS)
+    experiment = ran(train, {"n": nbckpt.grid_search(range(6))}, max_concurrent=2)
     assert (most[0], statuses(experiment)) == (2, ["TERMINATED"] * 6)
 
 
@@ -166,8 +174,7 @@ def test_a_failed_trial_retries_from_its_checkpoint() -> None:
                 raise ValueError("once")
             nbckpt.report(i=i, checkpoint={"i": i + 1} if i % 2 else None)
 
-    experiment = nbckpt.run(train, max_failures=1)
-    assert experiment.wait(SECONDS)
+    experiment = ran(train, max_failures=1)
     assert iterations(experiment) == [list(range(1, 11))]
     assert seen == [0, 1, 2, 3, 4, 5, 4, 5, 6, 7, 8, 9]
 
@@ -176,8 +183,7 @@ def test_a_failed_trial_keeps_its_traceback_and_others_continue() -> None:
     def train(config: dict[str, Any]) -> None:
         nbckpt.report(share=1 / config["n"])
 
-    experiment = nbckpt.run(train, {"n": nbckpt.grid_search([0, 1])})
-    assert experiment.wait(SECONDS)
+    experiment = ran(train, {"n": nbckpt.grid_search([0, 1])})
     failed, fine = experiment.trials
     assert (failed.status, fine.status) == (Status.ERROR, Status.TERMINATED)
     assert failed.error == "ZeroDivisionError: division by zero"
@@ -192,8 +198,7 @@ def test_failures_are_counted_over_all_attempts() -> None:
         attempts.append(1)
         raise ValueError("always")
 
-    experiment = nbckpt.run(train, max_failures=2)
-    assert experiment.wait(SECONDS)
+    experiment = ran(train, max_failures=2)
     assert (len(attempts), experiment.trials[0].failures, statuses(experiment)) == (3, 3, ["ERROR"])
 
 
@@ -205,8 +210,7 @@ def test_failed_trials_are_retried_only_on_request() -> None:
         if broken[0]:
             raise ValueError("broken")
 
-    experiment = nbckpt.run(train)
-    assert experiment.wait(SECONDS)
+    experiment = ran(train)
     with pytest.raises(nbckpt.UsageError, match="--errored"):
         experiment.resume()
     broken[0] = False
@@ -241,10 +245,7 @@ def test_a_paused_trial_holds_no_thread_and_resumes() -> None:
     gate.go.release()
     assert experiment.wait(SECONDS)
     assert (statuses(experiment), gate.ended.is_set()) == (["PAUSED"], True)
-    until(
-        experiment,
-        lambda: not [thread for thread in threading.enumerate() if thread.name.startswith("nbckpt")],
-    )
+    until(experiment, lambda: not any(thread.name.startswith("nbckpt") for thread in threading.enumerate()))
     gate.close()
     gate.ended.clear()
     experiment.resume("t0")
@@ -265,9 +266,7 @@ def test_a_pending_trial_is_paused_at_once() -> None:
     until(experiment, lambda: statuses(experiment)[0] == "RUNNING")
     experiment.pause("t1")
     assert statuses(experiment) == ["RUNNING", "PAUSED"]
-    experiment.stop()
-    gate.go.release()
-    assert experiment.wait(SECONDS)
+    gate.stops(experiment)
     assert statuses(experiment) == ["TERMINATED", "TERMINATED"]
 
 
@@ -302,14 +301,17 @@ def test_a_trainable_is_saved_when_it_is_paused() -> None:
     assert [result["steps"] for result in experiment.trials[0].results] == [1, 2, 3, 4]
 
 
+class Saved(Trainable):
+    """Steps for ever, and saves nothing when it is saved."""
+
+    def step(self) -> dict[str, Any]:
+        return {}
+
+    def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any]:
+        return {}
+
+
 def test_a_pause_by_a_callback_saves_the_current_result() -> None:
-    class Steps(Trainable):
-        def step(self) -> dict[str, Any]:
-            return {}
-
-        def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any]:
-            return {}
-
     class Pause(nbckpt.trials.Callback):
         def on_trial_result(self, trial: Any, result: Any) -> None:
             if trial.iteration == 3:
@@ -317,23 +319,15 @@ def test_a_pause_by_a_callback_saves_the_current_result() -> None:
                 experiment.pause()
 
     asked = threading.Event()
-    experiment = nbckpt.run(Steps, callbacks=[Pause()])
+    experiment = nbckpt.run(Saved, callbacks=[Pause()])
     asked.set()
     assert experiment.wait(SECONDS)
     trial = experiment.trials[0]
     assert (trial.status, trial.iteration, trial.checkpoint_iteration) == (Status.PAUSED, 3, 3)
 
 
-def test_checkpoint_every_saves_a_trainable_that_often(store: Path) -> None:
-    class Steps(Trainable):
-        def step(self) -> dict[str, Any]:
-            return {}
-
-        def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any]:
-            return {}
-
-    experiment = nbckpt.run(Steps, stop={"training_iteration": 5}, checkpoint_every=2)
-    assert experiment.wait(SECONDS)
+def test_checkpoint_every_saves_a_trainable_that_often() -> None:
+    experiment = ran(Saved, stop={"training_iteration": 5}, checkpoint_every=2)
     assert [record.iteration for record in experiment.trials[0].checkpoints.records()] == [2, 4, 5]
 
 
@@ -382,10 +376,7 @@ def beside_the_first_launch(monkeypatch: pytest.MonkeyPatch, call: Callable[[], 
 
 def test_a_resume_that_could_not_begin_can_be_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     gate = Gate()
-    experiment = nbckpt.run(gate.train, name="e")
-    until(experiment, lambda: experiment.trials[0].status == Status.RUNNING)
-    experiment.pause()
-    gate.go.release()
+    experiment = gate.paused()
     assert experiment.wait(SECONDS)
     gate.close()
     with monkeypatch.context() as patch:
@@ -394,9 +385,7 @@ def test_a_resume_that_could_not_begin_can_be_repeated(monkeypatch: pytest.Monke
         with pytest.raises(StoreError, match="cannot lock"):
             experiment.resume()
     experiment.resume()
-    experiment.stop()
-    gate.go.release()
-    assert experiment.wait(SECONDS)
+    gate.stops(experiment)
     assert statuses(experiment) == ["TERMINATED"]
 
 
@@ -447,26 +436,19 @@ def test_a_trial_that_shows_as_paused_obeys_at_once(
     act: str, then: list[str], name: str | None, before_it_leaves: Callable[[Callable[[], object]], None]
 ) -> None:
     gate = Gate()
-    experiment = nbckpt.run(gate.train, name="e")
-    trial = experiment.trials[0]
-    until(experiment, lambda: trial.status == Status.RUNNING)
-    experiment.pause()
-    gate.go.release()
-    until(experiment, lambda: trial.status == Status.PAUSED)
+    experiment = gate.paused()
     before_it_leaves(lambda: getattr(experiment, act)(name))
     if act == "resume":
-        until(experiment, lambda: trial.status == Status.RUNNING)
-        experiment.stop()
-        gate.go.release()
+        until(experiment, lambda: statuses(experiment) == ["RUNNING"])
+        gate.stops(experiment)
     assert experiment.wait(SECONDS)
-    assert events(trial) == ["start", "pause", *then]
+    assert events(experiment.trials[0]) == ["start", "pause", *then]
 
 
 @pytest.mark.parametrize(("name", "label"), [(None, "'e'"), ("t0", "'e/t0'")])
 def test_a_trial_that_runs_says_why_it_cannot_be_resumed(name: str | None, label: str) -> None:
     gate = Gate()
-    experiment = nbckpt.run(gate.train, name="e")
-    until(experiment, lambda: experiment.trials[0].status == Status.RUNNING)
+    experiment = gate.until_it_runs()
     with pytest.raises(nbckpt.UsageError, match=rf"^{label} has nothing to resume: 1 trial, 1 running$"):
         experiment.resume(name)
     experiment.pause()
@@ -560,16 +542,15 @@ def test_a_look_while_a_run_begins_changes_nothing(store: Path, monkeypatch: pyt
 
 def test_a_rerun_in_a_new_kernel_keeps_finished_trials() -> None:
     """New configurations become new trials of the same experiment."""
-    ran: list[float] = []
+    trained: list[float] = []
 
     def train(config: dict[str, Any]) -> None:
-        ran.append(config["lr"])
+        trained.append(config["lr"])
         nbckpt.report(loss=config["lr"])
 
     forget(nbckpt.run(train, {"lr": nbckpt.grid_search([1, 2])}, name="e"))
-    again = nbckpt.run(train, {"lr": nbckpt.grid_search([2, 3])}, name="e")
-    assert again.wait(SECONDS)
-    assert sorted(ran) == [1, 2, 3]
+    again = ran(train, {"lr": nbckpt.grid_search([2, 3])}, name="e")
+    assert sorted(trained) == [1, 2, 3]
     assert [trial.config["lr"] for trial in again.trials] == [1, 2, 3]
 
 
@@ -578,8 +559,7 @@ def test_a_rerun_with_more_samples_keeps_the_drawn_ones() -> None:
     first = nbckpt.run(count, space, name="e", num_samples=3)
     before = [trial.config for trial in first.trials]
     forget(first)
-    again = nbckpt.run(count, space, name="e", num_samples=5)
-    assert again.wait(SECONDS)
+    again = ran(count, space, name="e", num_samples=5)
     assert [trial.config for trial in again.trials[:3]] == before
     assert len(again.trials) == 5
 
@@ -620,20 +600,16 @@ def test_an_open_experiment_shows_changes_by_another_process(store: Path) -> Non
     gate.close()
     nbckpt.run(gate.train, {"lr": nbckpt.grid_search([1, 2])}, name="e")
     assert mine.running
-    mine.stop()
-    gate.go.release()
-    assert mine.wait(SECONDS)
+    gate.stops(mine)
 
 
 def test_a_pickled_experiment_loads_as_the_live_or_stored_one() -> None:
     gate = Gate()
-    experiment = nbckpt.run(gate.train, name="e")
-    until(experiment, lambda: statuses(experiment) == ["RUNNING"])
+    experiment = gate.until_it_runs()
     kept = cloudpickle.dumps((experiment, experiment.trials[0], experiment.table()))
     live, trial, table = pickle.loads(kept)
     assert (live, trial, table.experiment) == (experiment, experiment.trials[0], experiment)
-    experiment.stop()
-    gate.go.release()
+    gate.stops(experiment)
     forget(experiment)
     again, trial, _ = pickle.loads(kept)
     assert again is not experiment
@@ -680,23 +656,17 @@ def test_resume_must_and_never_are_enforced() -> None:
 @pytest.mark.slow
 def test_two_processes_do_not_run_one_experiment(store: Path) -> None:
     gate = Gate()
-    experiment = nbckpt.run(gate.train, name="e")
+    experiment = gate.until_it_runs()
     script = (
         "import nbckpt\n"
-        "from nbckpt.trials import Experiment\n"
-        "from nbckpt.trials.home import experiments_folder\n"
-        "it = Experiment.read(experiments_folder() / 'e')\n"
+        "it = nbckpt.open_experiment('e')\n"
         "print(it.runs_elsewhere(), it.interrupted(it.trials[0]))\n"
-        "for what in (lambda: nbckpt.run(print, name='e'),):\n"
-        "    try: what()\n"
-        "    except nbckpt.UsageError as error: print('another kernel' in str(error))\n"
+        "try: nbckpt.run(print, name='e')\n"
+        "except nbckpt.UsageError as error: print('another kernel' in str(error))\n"
     )
-    until(experiment, lambda: statuses(experiment) == ["RUNNING"])
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True", "False", "True"]
-    experiment.stop()
-    gate.go.release()
-    assert experiment.wait(SECONDS)
+    gate.stops(experiment)
 
 
 # Stopping by itself.
@@ -717,14 +687,12 @@ def test_every_stop_condition_ends_a_trial(stop: Any, last: int, note: str) -> N
         for i in range(1, 100):
             nbckpt.report(loss=i, nested={"score": 10 * i})
 
-    experiment = nbckpt.run(train, stop=stop)
-    assert experiment.wait(SECONDS)
+    experiment = ran(train, stop=stop)
     assert (experiment.trials[0].iteration, experiment.trials[0].note) == (last, note)
 
 
 def test_a_threshold_may_be_too_large_for_a_float() -> None:
-    experiment = nbckpt.run(lambda config: nbckpt.report(x=10**401), stop={"x": 10**400})
-    assert experiment.wait(SECONDS)
+    experiment = ran(lambda config: nbckpt.report(x=10**401), stop={"x": 10**400})
     assert experiment.trials[0].note == "x reached inf"
     assert "x >= inf" in str(experiment.spec.stopper)
 
@@ -735,8 +703,7 @@ def test_a_scalar_of_numpy_reaches_a_threshold(kind: Any) -> None:
         for i in range(4):
             nbckpt.report(loss=10**400, acc=kind(i / 4))
 
-    experiment = nbckpt.run(train, stop={"loss": math.inf, "acc": np.float32(0.5)})
-    assert experiment.wait(SECONDS)
+    experiment = ran(train, stop={"loss": math.inf, "acc": np.float32(0.5)})
     assert (experiment.trials[0].iteration, experiment.trials[0].note) == (3, "acc reached 0.5")
 
 
@@ -766,19 +733,15 @@ def test_a_threshold_of_a_minimized_metric_counts_from_above(
 
 
 def test_a_condition_on_an_unreported_metric_is_noted() -> None:
-    experiment = nbckpt.run(count, stop={"acuracy": 0.9})
-    assert experiment.wait(SECONDS)
+    experiment = ran(count, stop={"acuracy": 0.9})
     assert any("'acuracy'" in note and "loss" in note for note in experiment.notes)
 
 
 def test_a_stop_that_raises_fails_the_trial_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
-    experiment = nbckpt.run(count, stop=lambda trial, result: result["missing"])
-    assert experiment.wait(SECONDS)
-    assert (statuses(experiment), experiment.trials[0].error) == (
-        ["ERROR"],
-        "stop() failed: KeyError: 'missing'",
-    )
-    assert 'result["missing"]' in experiment.trials[0].traceback
+    experiment = ran(count, stop=lambda trial, result: result["missing"])
+    (trial,) = experiment.trials
+    assert (trial.status, trial.error) == (Status.ERROR, "stop() failed: KeyError: 'missing'")
+    assert 'result["missing"]' in trial.traceback
     assert "nbckpt itself failed" not in caplog.text
 
 
@@ -786,8 +749,7 @@ def test_a_stop_that_raises_fails_the_trial_with_its_traceback(caplog: pytest.Lo
 
 
 def test_the_newest_checkpoints_are_kept() -> None:
-    experiment = nbckpt.run(count, {"n": 6}, keep_checkpoints=2)
-    assert experiment.wait(SECONDS)
+    experiment = ran(count, {"n": 6}, keep_checkpoints=2)
     assert [record.step for record in experiment.trials[0].checkpoints.records()] == [5, 6]
 
 
@@ -796,8 +758,7 @@ def test_the_best_and_the_newest_checkpoints_are_kept() -> None:
         for loss in (5, 1, 4, 2, 3):
             nbckpt.report(loss=loss, checkpoint={"loss": loss})
 
-    experiment = nbckpt.run(train, keep_checkpoints=nbckpt.trials.RetentionPolicy(2, "loss", "min"))
-    assert experiment.wait(SECONDS)
+    experiment = ran(train, keep_checkpoints=nbckpt.trials.RetentionPolicy(2, "loss", "min"))
     assert [record.metrics["loss"] for record in experiment.trials[0].checkpoints.records()] == [1, 2, 3]
 
 
@@ -814,8 +775,7 @@ def test_the_checkpoint_of_a_retry_is_kept_while_the_trial_runs() -> None:
         if not checkpoint:
             raise ValueError("once")
 
-    experiment = nbckpt.run(train, max_failures=1, keep_checkpoints=1)
-    assert experiment.wait(SECONDS)
+    ran(train, max_failures=1, keep_checkpoints=1)
     assert there == [3, 3, 3]
 
 
@@ -832,63 +792,60 @@ def deep_dict(levels: int) -> dict[str, Any]:
     return made
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"num_samples": 0}, "num_samples=0 is too few"),
-        ({"max_concurrent": -1}, "max_concurrent=-1 is too few"),
-        ({"max_concurrent": 0}, "max_concurrent=0 is too few: give 1 or more"),
-        ({"max_failures": -1}, "max_failures=-1 is too few"),
-        ({"keep_checkpoints": 0}, "keep_checkpoints=0 would keep none"),
-        ({"num_samples": None}, "num_samples=None is not a whole number"),
-        ({"num_samples": True}, "num_samples=True is not a whole number"),
-        ({"max_concurrent": 2.5}, "max_concurrent=2.5 is not a whole number"),
-        ({"keep_checkpoints": "2"}, "keep_checkpoints='2' is not a whole number"),
-        ({"seed": "abc"}, "seed='abc' is not a number"),
-        ({"config": 5}, "config=5 is not a dict"),
-        ({"points": {"lr": 1}}, "points={'lr': 1} is not a list of dicts"),
-        ({"points": [5]}, "a point=5 is not a dict"),
-        ({"executor": 5}, "executor=5 is not an executor"),
-        ({"resources_per_trial": 3}, "resources_per_trial=3 is not a dict"),
-        (
-            {"sync_config": "s3://bucket"},
-            r"is not a SyncConfig: give nbckpt.sync.SyncConfig\(",
-        ),
-        ({"mode": "lowest"}, "mode='lowest' is unknown"),
-        ({"resume": "maybe"}, "resume='maybe' is unknown"),
-        ({"executor": "cloud"}, "no executor 'cloud'"),
-        ({"stop": "soon"}, "stop='soon' is not a condition"),
-        ({"stop": {"loss": "low"}}, r"stop\['loss'\]"),
-        ({"name": "../evil"}, "cannot name an experiment"),
-        ({"resources_per_trial": {"CPU": 1}}, "go with executor='process', 'ray' or 'slurm', not 'thread'"),
-        ({"resume": "must"}, "needs the name"),
-        ({"name": 5}, "name=5 is not a text"),
-        ({"name": Path("e")}, "is not a text"),
-        ({"name": "t0"}, "'t0' cannot name an experiment, because trials have such names"),
-        ({"name": "t12"}, "because trials have such names. Choose another one, for example 'exp-t12'"),
-        ({"folder": 5}, "folder=5 is not a path"),
-        ({"config": {"p": ITSELF}}, "config has a dict or a list that contains itself"),
-        ({"config": {"p": [1, {"q": ITSELF}]}}, "contains itself"),
-        ({"config": {"p": nbckpt.grid_search([1, ITSELF])}}, "contains itself"),
-        ({"points": [ITSELF]}, "a point has a dict or a list that contains itself"),
-        ({"config": {"p": [10**5000]}}, "config has an integer of more than 4,200 digits"),
-        ({"config": deep_dict(201)}, "config has more than 200 dicts in each other"),
-        ({"callbacks": ["mlflow"]}, "'mlflow' is not a callback: give a list of objects"),
-        ({"callbacks": "mlflow"}, "'mlflow' is not a callback"),
-        ({"callbacks": [nbckpt.trials.Callback]}, "is not a callback"),
-    ],
-)
-def test_an_invalid_request_is_refused_and_creates_nothing(store: Path, arguments: Any, message: str) -> None:
-    with pytest.raises(nbckpt.UsageError, match=message):
-        nbckpt.run(count, **arguments)
-    assert not (store / "experiments").exists()
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"num_samples": 0}, "num_samples=0 is too few"),
+    ({"max_concurrent": -1}, "max_concurrent=-1 is too few"),
+    ({"max_concurrent": 0}, "max_concurrent=0 is too few: give 1 or more"),
+    ({"max_failures": -1}, "max_failures=-1 is too few"),
+    ({"keep_checkpoints": 0}, "keep_checkpoints=0 would keep none"),
+    ({"num_samples": None}, "num_samples=None is not a whole number"),
+    ({"num_samples": True}, "num_samples=True is not a whole number"),
+    ({"max_concurrent": 2.5}, "max_concurrent=2.5 is not a whole number"),
+    ({"keep_checkpoints": "2"}, "keep_checkpoints='2' is not a whole number"),
+    ({"seed": "abc"}, "seed='abc' is not a number"),
+    ({"config": 5}, "config=5 is not a dict"),
+    ({"points": {"lr": 1}}, "points={'lr': 1} is not a list of dicts"),
+    ({"points": [5]}, "a point=5 is not a dict"),
+    ({"executor": 5}, "executor=5 is not an executor"),
+    ({"resources_per_trial": 3}, "resources_per_trial=3 is not a dict"),
+    ({"sync_config": "s3://bucket"}, r"is not a SyncConfig: give nbckpt.sync.SyncConfig\("),
+    ({"mode": "lowest"}, "mode='lowest' is unknown"),
+    ({"resume": "maybe"}, "resume='maybe' is unknown"),
+    ({"executor": "cloud"}, "no executor 'cloud'"),
+    ({"stop": "soon"}, "stop='soon' is not a condition"),
+    ({"stop": {"loss": "low"}}, r"stop\['loss'\]"),
+    ({"name": "../evil"}, "cannot name an experiment"),
+    ({"resources_per_trial": {"CPU": 1}}, "go with executor='process', 'ray' or 'slurm', not 'thread'"),
+    ({"resume": "must"}, "needs the name"),
+    ({"name": 5}, "name=5 is not a text"),
+    ({"name": Path("e")}, "is not a text"),
+    ({"name": "t0"}, "'t0' cannot name an experiment, because trials have such names"),
+    ({"name": "t12"}, "because trials have such names. Choose another one, for example 'exp-t12'"),
+    ({"folder": 5}, "folder=5 is not a path"),
+    ({"config": {"p": ITSELF}}, "config has a dict or a list that contains itself"),
+    ({"config": {"p": [1, {"q": ITSELF}]}}, "contains itself"),
+    ({"config": {"p": nbckpt.grid_search([1, ITSELF])}}, "contains itself"),
+    ({"points": [ITSELF]}, "a point has a dict or a list that contains itself"),
+    ({"config": {"p": [10**5000]}}, "config has an integer of more than 4,200 digits"),
+    ({"config": deep_dict(201)}, "config has more than 200 dicts in each other"),
+    ({"callbacks": ["mlflow"]}, "'mlflow' is not a callback: give a list of objects"),
+    ({"callbacks": "mlflow"}, "'mlflow' is not a callback"),
+    ({"callbacks": [nbckpt.trials.Callback]}, "is not a callback"),
+]
+
+
+def test_an_invalid_request_is_refused_and_creates_nothing(store: Path, subtests: pytest.Subtests) -> None:
+    for arguments, message in REFUSED:
+        with subtests.test(message):
+            with pytest.raises(nbckpt.UsageError, match=message):
+                nbckpt.run(count, **arguments)
+            assert not (store / "experiments").exists()
 
 
 @pytest.mark.parametrize("two", [np.int64(2), np.array(2), 4 / 2])
 def test_every_kind_of_whole_number_is_an_amount(two: Any) -> None:
     names = ("num_samples", "max_concurrent", "max_failures", "checkpoint_every", "keep_checkpoints", "seed")
-    experiment = nbckpt.run(count, **dict.fromkeys(names, two))
-    assert experiment.wait(SECONDS)
+    experiment = ran(count, **dict.fromkeys(names, two))
     spec = Experiment.read(forget(experiment)).spec
     amounts = (spec.num_samples, spec.max_concurrent, spec.max_failures, spec.checkpoint_every, spec.seed)
     assert (*amounts, spec.keep and spec.keep.count) == (2,) * 6
@@ -899,13 +856,9 @@ def test_a_policy_needs_the_name_of_a_metric() -> None:
         nbckpt.trials.RetentionPolicy(2, 5)  # type: ignore[arg-type]
 
 
-def test_a_tracked_configuration_is_a_dict(store: Path) -> None:
+def test_an_invalid_tracked_trial_is_refused_and_creates_nothing(store: Path) -> None:
     with pytest.raises(nbckpt.UsageError, match="config=5 is not a dict"):
         nbckpt.track("e", 5)  # type: ignore[arg-type]
-    assert not (store / "experiments").exists()
-
-
-def test_a_tracked_experiment_has_a_text_as_its_name(store: Path) -> None:
     with pytest.raises(nbckpt.UsageError, match="name=5 is not a text"):
         nbckpt.track(5)  # type: ignore[arg-type]
     with pytest.raises(nbckpt.UsageError, match="folder=5 is not a path"):
@@ -916,11 +869,9 @@ def test_a_tracked_experiment_has_a_text_as_its_name(store: Path) -> None:
 
 
 def test_an_experiment_with_the_name_of_a_trial_still_resumes(store: Path) -> None:
-    experiment = nbckpt.run(count, {"n": 1}, name="x")
-    assert experiment.wait(SECONDS)
+    experiment = ran(count, {"n": 1}, name="x")
     forget(experiment).rename(store / "experiments" / "t0")
-    experiment = nbckpt.run(count, {"n": nbckpt.grid_search([1, 2])}, name="t0")
-    assert experiment.wait(SECONDS)
+    experiment = ran(count, {"n": nbckpt.grid_search([1, 2])}, name="t0")
     assert len(experiment.trials) == 2
     with pytest.raises(nbckpt.UsageError, match="because trials have such names"):
         nbckpt.track("t1")
@@ -928,8 +879,7 @@ def test_an_experiment_with_the_name_of_a_trial_still_resumes(store: Path) -> No
 
 
 def test_a_configuration_of_200_dicts_in_each_other_is_kept() -> None:
-    experiment = nbckpt.run(count, deep_dict(200), name="e")
-    assert experiment.wait(SECONDS)
+    experiment = ran(count, deep_dict(200), name="e")
     assert [trial.status for trial in experiment.trials] == [Status.TERMINATED]
     assert nbckpt.run(count, deep_dict(200), name="e").wait(SECONDS)
 
@@ -967,8 +917,7 @@ def test_a_function_with_other_parameters_is_refused() -> None:
 
 
 def test_best_names_the_known_metrics_in_its_error() -> None:
-    experiment = nbckpt.run(count)
-    assert experiment.wait(SECONDS)
+    experiment = ran(count)
     with pytest.raises(nbckpt.UsageError, match=r"reported 'los': there are .*loss"):
         experiment.best("los", "min")
     with pytest.raises(nbckpt.UsageError, match="which metric"):
@@ -979,10 +928,7 @@ def test_best_accepts_zero_and_ignores_nan() -> None:
     def train(config: dict[str, Any]) -> None:
         nbckpt.report(loss=config["loss"])
 
-    experiment = nbckpt.run(
-        train, {"loss": nbckpt.grid_search([float("nan"), 1, 0])}, metric="loss", mode="min"
-    )
-    assert experiment.wait(SECONDS)
+    experiment = ran(train, {"loss": nbckpt.grid_search([float("nan"), 1, 0])}, metric="loss", mode="min")
     assert experiment.best().config == {"loss": 0}
 
 
@@ -990,8 +936,7 @@ def test_best_accepts_zero_and_ignores_nan() -> None:
 
 
 def test_a_metric_with_the_name_of_a_column_hides_nothing(store: Path) -> None:
-    experiment = nbckpt.run(lambda config: {"trial": 7, "error": 0.5, "note": 3})
-    assert experiment.wait(SECONDS)
+    experiment = ran(lambda config: {"trial": 7, "error": 0.5, "note": 3})
     frame = experiment.dataframe()
     assert (frame["trial"][0], frame["metrics/trial"][0], frame["error"][0]) == ("t0", 7, 0.5)
     trials = nbckpt.find_trials(where="metrics.error == 0.5")
@@ -999,8 +944,7 @@ def test_a_metric_with_the_name_of_a_column_hides_nothing(store: Path) -> None:
 
 
 def test_a_dataframe_has_a_row_for_each_result() -> None:
-    experiment = nbckpt.run(count, {"lr": nbckpt.grid_search([0.1, 0.2]), "n": 3})
-    assert experiment.wait(SECONDS)
+    experiment = ran(count, {"lr": nbckpt.grid_search([0.1, 0.2]), "n": 3})
     frame = experiment.dataframe()
     assert list(frame.trial) == ["t0"] * 3 + ["t1"] * 3
     assert list(frame["config/lr"]) == [0.1] * 3 + [0.2] * 3
@@ -1013,8 +957,7 @@ def test_a_plot_has_one_line_per_trial_labelled_with_its_values() -> None:
         nbckpt.report(last=True)
         nbckpt.report(loss=0)
 
-    experiment = nbckpt.run(train, {"lr": nbckpt.grid_search([0.1, 0.2]), "n": 2})
-    assert experiment.wait(SECONDS)
+    experiment = ran(train, {"lr": nbckpt.grid_search([0.1, 0.2]), "n": 2})
     (axes,) = experiment.plot("loss").axes
     assert [line.get_label() for line in axes.lines] == ["t0, lr=0.1", "t1, lr=0.2"]
     assert [list(line.get_xdata()) for line in axes.lines] == [[1, 2, 4]] * 2
@@ -1042,12 +985,7 @@ def test_only_trials_that_were_written_to_are_read_again(monkeypatch: pytest.Mon
     (folder / "t1" / summary_file.FILE).unlink()
     (folder / "t3").mkdir()
     (folder / "t3" / "params.json").write_text("{}")
-    assert [str(trial.status) for trial in Experiment.read(folder).trials] == [
-        "TERMINATED",
-        "PENDING",
-        "TERMINATED",
-        "PENDING",
-    ]
+    assert statuses(Experiment.read(folder)) == ["TERMINATED", "PENDING"] * 2
     assert read == ["t1", "t3"]
     assert all(one is other for one, other in zip(before, experiment.trials, strict=False))
 
@@ -1079,7 +1017,7 @@ def test_an_experiment_killed_before_its_trials_runs_again(
     monkeypatch: pytest.MonkeyPatch, store: Path
 ) -> None:
     write = params.write
-    monkeypatch.setattr(params, "write", killed)
+    monkeypatch.setattr(params, "write", Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         nbckpt.run(count, {"lr": nbckpt.grid_search([1, 2])}, name="e")
     experiment = Experiment.read(store / "experiments/e")
@@ -1088,19 +1026,13 @@ def test_an_experiment_killed_before_its_trials_runs_again(
         experiment.resume()
     assert experiment.page().notes[0].startswith(warning)
     monkeypatch.setattr(params, "write", write)
-    again = nbckpt.run(count, {"lr": nbckpt.grid_search([1, 2])}, name="e")
-    assert again.wait(SECONDS)
+    again = ran(count, {"lr": nbckpt.grid_search([1, 2])}, name="e")
     assert (statuses(again), again.notes) == (["TERMINATED"] * 2, [])
-
-
-def killed(*_: object) -> None:
-    raise KeyboardInterrupt
 
 
 @pytest.mark.slow
 def test_a_finished_experiment_is_not_kept_in_memory() -> None:
-    experiment = nbckpt.run(count)
-    assert experiment.wait(SECONDS)
+    experiment = ran(count)
     folder = experiment.folder
     del experiment
     gc.collect()

@@ -191,7 +191,7 @@ def test_a_resume_parses_each_journal_once_at_most(
     gc.collect()
     shutdown.live.clear()
     parsed = []
-    known = journal._checked
-    monkeypatch.setattr(journal, "_checked", lambda event, where: parsed.append(event) or known(event, where))
+    known = journal.checked
+    monkeypatch.setattr(journal, "checked", lambda event, where: parsed.append(event) or known(event, where))
     assert run(6) == results
     assert sum(event["event"] == "result" for event in parsed) == journals * results

@@ -37,6 +37,10 @@ def outside(tmp_path: Path) -> Path:
     return tmp_path / "theirs" / "e"
 
 
+def copied(outside: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(outside, tmp_path / "mine" / "e")
+
+
 def test_a_linked_experiment_is_not_read_run_or_removed(tmp_path: Path, outside: Path) -> None:
     mine = tmp_path / "mine"
     mine.mkdir()
@@ -53,8 +57,7 @@ def test_a_linked_experiment_is_not_read_run_or_removed(tmp_path: Path, outside:
 
 @pytest.mark.parametrize("name", ["t0", "t0/events.jsonl", "t0/params.json"])
 def test_a_linked_trial_is_a_damaged_row(tmp_path: Path, outside: Path, name: str) -> None:
-    shutil.copytree(outside, tmp_path / "mine" / "e")
-    place = tmp_path / "mine" / "e" / name
+    place = copied(outside, tmp_path) / name
     place.rename(tmp_path / "away")
     place.symlink_to(outside / name)
     (trial,) = Catalog(tmp_path / "mine").open("e").trials
@@ -78,21 +81,22 @@ def test_the_folder_of_experiments_may_be_a_link(tmp_path: Path, outside: Path) 
     assert Catalog(tmp_path / "chosen").open("e").trials[0].results[0]["loss"] == 1
 
 
-@pytest.mark.parametrize(
-    "words",
-    ["trials", "ls --all", "show e", "show t0", "rm e", "rm e/t0@1", "resume e", "best", "stop e", "gc"],
-)
+COMMANDS = "trials", "ls --all", "show e", "show t0", "rm e", "rm e/t0@1", "resume e", "best", "stop e", "gc"
+
+
 def test_a_linked_experiments_folder_of_a_store_is_not_used(
-    tmp_path: Path, outside: Path, words: str, monkeypatch: pytest.MonkeyPatch
+    store: Path, outside: Path, subtests: pytest.Subtests
 ) -> None:
-    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
     with nbckpt.Tracker() as tracker:
         tracker.save({"x": 1}, "one")
-        (tmp_path / "store" / "experiments").symlink_to(outside.parent)
+        (store / "experiments").symlink_to(outside.parent)
         before = contents(outside)
         session = Session(tracker, AutoMirror(tracker.store), {})
-        with pytest.raises(NbckptError, match="is a link that leads outside its store"):
-            parse(TABLE, words.split(), "%ckpt").run(session)
+        for words in COMMANDS:
+            with subtests.test(words):
+                with pytest.raises(NbckptError, match="is a link that leads outside its store"):
+                    parse(TABLE, words.split(), "%ckpt").run(session)
+                assert contents(outside) == before
         with pytest.raises(UsageError, match="is a link that leads outside its store"):
             nbckpt.run(train, name="new", executor="inline")
         for usual in ("ls", "status", "show one", "restore one", "verify one", "verify"):
@@ -111,18 +115,17 @@ def test_links_pipes_and_devices_among_trial_files_are_harmless(tmp_path: Path) 
 
 
 def test_checkpoints_of_a_linked_trial_are_not_listed(tmp_path: Path, outside: Path) -> None:
-    shutil.copytree(outside, tmp_path / "mine" / "e")
-    shutil.rmtree(tmp_path / "mine" / "e" / "t0")
-    (tmp_path / "mine" / "e" / "t0").symlink_to(outside / "t0")
+    place = copied(outside, tmp_path) / "t0"
+    shutil.rmtree(place)
+    place.symlink_to(outside / "t0")
     assert list(find(Catalog(tmp_path / "mine"))) == []
 
 
 def test_a_linked_file_in_a_checkpoint_is_damage(tmp_path: Path, outside: Path) -> None:
-    shutil.copytree(outside, tmp_path / "mine" / "e")
-    folder = CheckpointFolder(tmp_path / "mine" / "e" / "t0")
+    folder = CheckpointFolder(copied(outside, tmp_path) / "t0")
     (record,) = folder.records()
-    path = min(record.files)
-    (folder.folder / record.name / path).unlink()
-    (folder.folder / record.name / path).symlink_to(outside / "t0" / record.name / path)
+    path = f"{record.name}/{min(record.files)}"
+    (folder.folder / path).unlink()
+    (folder.folder / path).symlink_to(outside / "t0" / path)
     with pytest.raises(CorruptError, match="is not what was saved"):
         folder.check(record)

@@ -15,11 +15,12 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from trials.conftest import ran
 
 import nbckpt
 from nbckpt.errors import StoreError, UsageError
 from nbckpt.testing import ExecutorTests
-from nbckpt.trials import Callback, Executor, Experiment, Status, Trial, Worker
+from nbckpt.trials import Callback, Experiment, Status, Trial, Worker
 from nbckpt.trials.engine.runner import Runner
 from nbckpt.trials.executors import Job, ThreadExecutor
 from nbckpt.trials.model.journal import Journal
@@ -42,12 +43,6 @@ class TestInline(ExecutorTests):
 executors = pytest.mark.parametrize("executor", ["thread", "inline"])
 
 
-def ran(train: Any, executor: str | Executor, **options: Any) -> Experiment:
-    experiment = nbckpt.run(train, executor=executor, **options)
-    assert experiment.wait(SECONDS)
-    return experiment
-
-
 @executors
 def test_time_between_reports_excludes_the_drivers_time(
     executor: str, monkeypatch: pytest.MonkeyPatch
@@ -64,14 +59,14 @@ def test_time_between_reports_excludes_the_drivers_time(
             clock[0] += seconds
             nbckpt.report(loss=1)
 
-    (trial,) = ran(train, executor, callbacks=[Slow()]).trials
+    (trial,) = ran(train, executor=executor, callbacks=[Slow()]).trials
     assert [result["time_this_iter_s"] for result in trial.results] == [5, 7, 0]
     assert trial.elapsed_s == 12
 
 
 @executors
 def test_a_time_reported_by_the_function_is_kept(executor: str) -> None:
-    (trial,) = ran(lambda config: nbckpt.report(time_this_iter_s=7), executor).trials
+    (trial,) = ran(lambda config: nbckpt.report(time_this_iter_s=7), executor=executor).trials
     assert trial.elapsed_s == 7
 
 
@@ -95,7 +90,7 @@ def test_a_full_disk_ends_the_trial_outside_the_function(
                 met.append(error)
 
     monkeypatch.setattr(Journal, "append", append)
-    (trial,) = ran(train, executor, max_failures=3).trials
+    (trial,) = ran(train, executor=executor, max_failures=3).trials
     assert (trial.status, trial.error, len(trial.results)) == (Status.ERROR, "the disk is full", 2)
     assert not met
 
@@ -114,7 +109,7 @@ def test_callbacks_and_other_trials_do_not_see_a_trials_context(executor: str) -
         setting.set(1)
         nbckpt.report(found=setting.get(), checkpoint={})
 
-    experiment = ran(train, executor, num_samples=2, max_concurrent=1, callbacks=[Look()])
+    experiment = ran(train, executor=executor, num_samples=2, max_concurrent=1, callbacks=[Look()])
     assert [trial.metric("found") for trial in experiment.trials] == [[0, 1]] * 2
     assert seen == [(0, None)] * 4
 
@@ -131,7 +126,7 @@ def test_each_trial_has_its_own_thread_that_handles_its_results() -> None:
         trained.append(threading.get_ident())
         nbckpt.report(i=1)
 
-    ran(train, "thread", callbacks=[Look()])
+    ran(train, executor="thread", callbacks=[Look()])
     assert trained == handled
     assert threading.get_ident() not in trained
 
@@ -147,8 +142,7 @@ def test_a_function_that_ends_slowly_is_waited_for() -> None:
             threading.Event().wait(0.1)
             ended.set()
 
-    experiment = nbckpt.run(train, stop={"training_iteration": 3})
-    assert experiment.wait(SECONDS)
+    ran(train, stop={"training_iteration": 3})
     assert ended.is_set()
 
 
@@ -184,7 +178,7 @@ def test_a_report_crosses_few_modules_and_frames(executor: str) -> None:
         report(loss=1)
         ways.append(crossed(lambda: report(loss=1)))
 
-    ran(train, executor)
+    ran(train, executor=executor)
     ((modules, frames),) = ways
     assert modules == {"session", "reporter", "metrics", "attempt", "recorder", "journal", "state"}
     assert frames <= 8
@@ -193,11 +187,10 @@ def test_a_report_crosses_few_modules_and_frames(executor: str) -> None:
 @executors
 def test_no_name_of_a_metric_controls_the_trial(executor: str) -> None:
     names = {"should_checkpoint": True, "__duplicate__": True}
-    (trial,) = ran(lambda config: nbckpt.report(names), executor).trials
+    (trial,) = ran(lambda config: nbckpt.report(names), executor=executor).trials
     assert names.items() <= trial.results[0].items()
-    assert set(trial.results[0]) - set(names) == {
-        *("done", "training_iteration", "time_this_iter_s", "time_total_s", "timestamp")
-    }
+    own = {"done", "training_iteration", "time_this_iter_s", "time_total_s", "timestamp"}
+    assert set(trial.results[0]) - set(names) == own
     assert trial.checkpoints.records() == []
 
 
@@ -218,13 +211,13 @@ def fails(config: dict[str, Any]) -> None:
 
 def test_a_resume_continues_on_the_executor_that_was_passed() -> None:
     executor = Counting()
-    experiment = ran(fails, executor, name="mine")
+    experiment = ran(fails, executor=executor, name="mine")
     assert experiment.resume(errored=True).wait(SECONDS)
     assert (experiment.spec.executor, executor.started) == ("counting", ["t0", "t0"])
 
 
 def test_a_new_kernel_asks_for_an_executor_of_the_users() -> None:
-    ended = ran(fails, Counting(), name="mine")
+    ended = ran(fails, executor=Counting(), name="mine")
     in_a_new_kernel = Experiment(ended.folder, ended.spec)
     with pytest.raises(UsageError, match="Pass an executor of your own as an object"):
         in_a_new_kernel.resume(errored=True)
@@ -232,7 +225,7 @@ def test_a_new_kernel_asks_for_an_executor_of_the_users() -> None:
 
 async def in_a_kernel(train: Any) -> Experiment:
     """Run a function inline where an event loop runs, as the cells of a kernel do."""
-    return ran(train, "inline", name="e")
+    return ran(train, executor="inline", name="e")
 
 
 def test_a_coroutine_runs_inline_in_a_kernel() -> None:
@@ -279,6 +272,5 @@ def test_ctrl_c_at_the_end_of_trials_leaves_none_running(
     monkeypatch.setattr(Runner, "on_end", interrupted)
     with pytest.raises(KeyboardInterrupt):
         nbckpt.run(lambda config: nbckpt.report(loss=1), name="e", folder=experiments, executor="inline")
-    again = nbckpt.run(lambda config: nbckpt.report(loss=2), name="e", folder=experiments, executor="inline")
-    assert again.wait(SECONDS)
+    again = ran(lambda config: nbckpt.report(loss=2), name="e", folder=experiments, executor="inline")
     assert [trial.status for trial in again.trials] == [Status.TERMINATED]

@@ -16,6 +16,7 @@ import cloudpickle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from trials.conftest import ran
 
 import nbckpt
 from nbckpt.trials import Experiment, Trial
@@ -29,9 +30,11 @@ SECONDS = 60
 
 
 def finished(train: Any, config: Any = None, **options: Any) -> Experiment:
-    experiment = nbckpt.run(train, config, name="e", **options)
-    assert experiment.wait(SECONDS)
-    return experiment
+    return ran(train, config, name="e", **options)
+
+
+def log_of(train: Any, config: Any = None, **options: Any) -> list[str]:
+    return finished(train, config, **options).trials[0].log()
 
 
 def prints(config: dict[str, Any]) -> None:
@@ -73,7 +76,7 @@ def test_failures_and_retries_append_to_the_log() -> None:
         print("attempt")
         raise ValueError("no")
 
-    assert finished(train, max_failures=1).trials[0].log() == ["attempt"] * 2
+    assert log_of(train, max_failures=1) == ["attempt"] * 2
 
 
 def test_output_of_threads_with_the_trials_context_is_logged() -> None:
@@ -86,7 +89,7 @@ def test_output_of_threads_with_the_trials_context_is_logged() -> None:
             thread.start()
             thread.join()
 
-    assert finished(train).trials[0].log() == ["inside"]
+    assert log_of(train) == ["inside"]
 
 
 def test_output_of_other_code_is_not_logged(capsys: pytest.CaptureFixture[str]) -> None:
@@ -162,7 +165,7 @@ def test_output_of_two_streams_that_share_one_is_logged_once(monkeypatch: pytest
     bottom = io.StringIO()
     monkeypatch.setattr(sys, "stdout", bottom)
     monkeypatch.setattr(sys, "stderr", Shared(bottom))
-    assert finished(prints, {"x": 1}).trials[0].log() == ["out 1 0", "out 1 1", "out 1 2", "the end"]
+    assert log_of(prints, {"x": 1}) == ["out 1 0", "out 1 1", "out 1 2", "the end"]
     assert bottom.getvalue().count("the end") == 1
 
 
@@ -187,26 +190,27 @@ def test_a_stream_that_cannot_be_teed_is_unchanged(stream: Any, monkeypatch: pyt
 
 
 def test_a_trial_continues_if_its_log_cannot_be_written(
-    caplog: pytest.LogCaptureFixture,
+    experiments: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """One warning names the failure."""
-
     def train(config: dict[str, Any]) -> None:
-        Path(config["here"], "e", "t0", "log.txt").mkdir()
+        (experiments / "e" / "t0" / "log.txt").mkdir()
         for i in range(3):
             print("lost", i)
             nbckpt.report(i=i)
 
-    here = Path(nbckpt.settings.Settings.load().store) / "experiments"
-    trial = finished(train, {"here": str(here)}).trials[0]
+    trial = finished(train).trials[0]
     assert (trial.iteration, trial.status, trial.log()) == (3, "TERMINATED", [])
     assert trial.note.startswith("done; the output is not logged: cannot write")
     assert len([message for message in caplog.messages if "is not logged" in message]) == 1
 
 
+def fails(error: Exception) -> None:
+    pytest.fail(str(error))
+
+
 @pytest.fixture
 def log(tmp_path: Path) -> Log:
-    return Log(tmp_path, lambda error: pytest.fail(str(error)))
+    return Log(tmp_path, fails)
 
 
 def test_a_large_log_keeps_its_newest_lines(log: Log, tmp_path: Path) -> None:
@@ -268,34 +272,37 @@ def test_a_text_larger_than_the_log_is_cut(log: Log, tmp_path: Path) -> None:
     assert last_lines(tmp_path, 1) == ["end"]
 
 
-@pytest.mark.parametrize(
-    ("written", "seen"),
-    [
-        ("", []),
-        ("a\nb\n", ["a", "b"]),
-        ("a\r\nb", ["a", "b"]),
-        ("\n\na\n\n", ["", "", "a", ""]),
-        ("0%\r50%\r100%\nnext\n", ["100%", "next"]),
-        ("50%\r", ["50%"]),
-        ("1/9" + "\b" * 9 + "2/9", ["2/9"]),
-        ("\x1b[1;31mred\x1b[0m \x1b]8;;http://x\x1b\\link\x1b]8;;\x07\n", ["red link"]),
-        ("\x07bell\x00\u202e\n", ["\\x07bell\\x00\\u202e"]),
-        ("\ttab", [" tab"]),
-        ("x" * 500, ["x" * (WIDEST - 1) + "…"]),
-        ("\ud800", ["\\ud800"]),
-    ],
-)
-def test_log_lines_look_as_in_a_terminal(log: Log, tmp_path: Path, written: str, seen: list[str]) -> None:
-    log.write(written)
-    log.close()
-    assert last_lines(tmp_path, 40) == seen
+SHOWN: list[tuple[str, list[str]]] = [
+    ("", []),
+    ("a\nb\n", ["a", "b"]),
+    ("a\r\nb", ["a", "b"]),
+    ("\n\na\n\n", ["", "", "a", ""]),
+    ("0%\r50%\r100%\nnext\n", ["100%", "next"]),
+    ("50%\r", ["50%"]),
+    ("1/9" + "\b" * 9 + "2/9", ["2/9"]),
+    ("\x1b[1;31mred\x1b[0m \x1b]8;;http://x\x1b\\link\x1b]8;;\x07\n", ["red link"]),
+    ("\x07bell\x00\u202e\n", ["\\x07bell\\x00\\u202e"]),
+    ("\ttab", [" tab"]),
+    ("x" * 500, ["x" * (WIDEST - 1) + "…"]),
+    ("\ud800", ["\\ud800"]),
+]
+
+
+def test_log_lines_look_as_in_a_terminal(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    for at, (written, seen) in enumerate(SHOWN):
+        folder = tmp_path / str(at)
+        folder.mkdir()
+        log = Log(folder, fails)
+        log.write(written)
+        log.close()
+        with subtests.test(written=written):
+            assert last_lines(folder, 40) == seen
 
 
 @given(st.text(st.characters(), max_size=300))
 def test_log_lines_are_printable_and_match_the_printed_lines(text: str) -> None:
-    """The log has at most one line for each printed line."""
     with tempfile.TemporaryDirectory() as place:
-        log = Log(Path(place), lambda error: pytest.fail(str(error)))
+        log = Log(Path(place), fails)
         log.write(text)
         log.close()
         lines = last_lines(Path(place), 1000)
@@ -378,11 +385,6 @@ def test_a_line_printed_by_a_fork_does_not_end_the_log(
     assert capfd.readouterr().out == "before\na worker\nafter\n"
 
 
-def side_by_side(train: Any, executor: str) -> Experiment:
-    space = {"x": nbckpt.grid_search([0, 1])}
-    return finished(train, space, executor=executor, max_concurrent=2)
-
-
 @pytest.mark.parametrize("executor", ["thread", "process"])
 def test_output_lines_of_parallel_trials_have_their_names(
     executor: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -395,7 +397,7 @@ def test_output_lines_of_parallel_trials_have_their_names(
         nbckpt.report(i=0)
         meet(tmp_path, "end", config["x"])
 
-    experiment = side_by_side(train, executor)
+    experiment = finished(train, {"x": nbckpt.grid_search([0, 1])}, executor=executor, max_concurrent=2)
     lines = capsys.readouterr().out.splitlines()
     for x in (0, 1):
         named = [line for line in lines if line.startswith(f"[t{x}] ")]
@@ -422,11 +424,11 @@ def test_output_of_a_single_trial_has_no_name(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().out == "50%\rno end" * 2
 
 
-def test_progress_bars_of_parallel_trials_have_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_bars_of_parallel_trials_have_their_names() -> None:
     speaker = Speaker("t3")
-    monkeypatch.setattr("nbckpt.trials.executors.output._users", 2)
-    assert speaker.says(sys.stdout, "\r 10%") == "\r"
-    assert speaker.says(sys.stdout, "\r 20%") == "[t3]  10%\r"
-    monkeypatch.setattr("nbckpt.trials.executors.output._users", 1)
-    assert speaker.says(sys.stdout, "\r 30%") == "[t3]  20%\r[t3]  30%"
-    assert speaker.says(sys.stdout, "\n") == "\n"
+    with teeing():
+        with teeing():
+            assert speaker.says(sys.stdout, "\r 10%") == "\r"
+            assert speaker.says(sys.stdout, "\r 20%") == "[t3]  10%\r"
+        assert speaker.says(sys.stdout, "\r 30%") == "[t3]  20%\r[t3]  30%"
+        assert speaker.says(sys.stdout, "\n") == "\n"

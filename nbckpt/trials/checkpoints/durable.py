@@ -41,6 +41,9 @@ class DurableFolder(RemoteFolder):
         timeout: How many seconds an upload, a download or a removal may take; None for no limit.
         attempts: How often each call of the store is tried.
         backoff_s: See `TransferOptions`.
+
+    Attributes:
+        timeout: See the argument. A new value holds from the next call on.
     """
 
     def __init__(
@@ -58,7 +61,7 @@ class DurableFolder(RemoteFolder):
                 f"attempts={attempts}, timeout={timeout} cannot be: give at least 1, and seconds or None"
             )
         self.store = store
-        self._timeout = timeout
+        self.timeout = timeout
         self._attempts = attempts
         self._backoff_s = backoff_s
 
@@ -133,5 +136,5 @@ class DurableFolder(RemoteFolder):
 
     def _pool(self, name: str = "") -> TransferPool:
         return TransferPool(
-            f"{self.store.url}/{name}", self._timeout, self._attempts, backoff_s=self._backoff_s
+            f"{self.store.url}/{name}", self.timeout, self._attempts, backoff_s=self._backoff_s
         )

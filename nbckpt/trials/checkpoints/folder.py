@@ -39,7 +39,7 @@ from nbckpt.trials.checkpoints.packing import check_packed, pack, unpack
 from nbckpt.trials.checkpoints.record import PREFIX, SUFFIX, TEMPORARY, Record
 
 _FORMER = f"{STAGING}-former-"
-_COMMITS_S = 10.0
+COMMITS_S = 10.0
 """After how many seconds a folder without a record counts as left behind."""
 _ADVICE = "Free some space or choose another folder"
 
@@ -323,5 +323,5 @@ def _is_left(folder: Path) -> bool:
     """Return whether a folder without a record is left from a crash: a trial that runs may commit it."""
     with suppress(OSError):
         status = folder.stat()
-        return time.time() - max(status.st_mtime, status.st_ctime) > _COMMITS_S  # a rename sets st_ctime
+        return time.time() - max(status.st_mtime, status.st_ctime) > COMMITS_S  # a rename sets st_ctime
     return False

@@ -36,7 +36,7 @@ def gpus() -> tuple[Gpu, ...]:
 
     As in CUDA, the list ends before its first entry that names no GPU.
     """
-    uuids, visible = _uuids(), visible_gpus()
+    uuids, visible = driver_uuids(), visible_gpus()
     if visible is None:
         return tuple(Gpu(str(at), uuid) for at, uuid in enumerate(uuids))
     listed: dict[str, Gpu] = {}
@@ -65,7 +65,7 @@ def _key(name: str, uuids: Sequence[str]) -> str:
 
 
 @cache
-def _uuids() -> tuple[str, ...]:
+def driver_uuids() -> tuple[str, ...]:
     """Return the UUIDs of the machine's GPUs, in the order of the driver; none without a driver."""
     for ask in (_ask_library, _ask_program):
         with suppress(Exception):  # it is not installed, or there is no driver

@@ -33,7 +33,7 @@ _CHECKSUM_SIZE = 19
 _TORN = b" #torn"
 """The end of a line that a crash tore; no line of JSON ends like this."""
 _LONGEST_LINE = 64 << 20
-_SMALL = 1 << 20
+SMALL = 1 << 20
 """The largest journal that is read at once."""
 _SURELY_FLAT = MOST_NESTED // 2
 """A line with at most that many of each bracket is surely not nested too deeply."""
@@ -210,17 +210,17 @@ def read_whole(file: Path) -> list[Event] | None:
     """
     try:
         with open(file, "rb", opener=only_files) as opened:
-            data = opened.read(_SMALL + 1)
+            data = opened.read(SMALL + 1)
     except FileNotFoundError:
         return []
     except OSError as error:
         raise _unreadable(file, error) from error
     *lines, rest = data.split(b"\n")
-    if rest or len(data) > _SMALL or not all(map(_is_sound, lines)):
+    if rest or len(data) > SMALL or not all(map(_is_sound, lines)):
         return None
     try:
         events = json.loads(b"[%b]" % b",".join(lines))  # one call: its beginning and end take half the time
-        return [_checked(event, FILE) for event in events] if len(events) == len(lines) else None
+        return [checked(event, FILE) for event in events] if len(events) == len(lines) else None
     except (ValueError, RecursionError, CorruptError):
         return None
 
@@ -281,10 +281,10 @@ def _event(line: bytes, where: str) -> Event:
     Raises:
         CorruptError: A field is missing or has the wrong type.
     """
-    return _checked(parse(line, where), where)
+    return checked(parse(line, where), where)
 
 
-def _checked(document: Any, where: str) -> Event:
+def checked(document: Any, where: str) -> Event:
     """Return the event of a document: see `_event`."""
     event: Event = check(document, dict, where)
     event.pop("crc32", None)

@@ -22,7 +22,7 @@ MOST_MEDIA = 200
 MOST_STEPS = 12
 RECENT = 10
 """Of how many of the newest results the times are kept."""
-_MOST_WAITING = 256
+MOST_WAITING = 256
 """How many results wait to be condensed together, which takes a tenth of the time."""
 _MOST_LOADS = 1000
 
@@ -176,7 +176,7 @@ class TrialState:
         condensed, waiting = self.kept
         waiting.append(result)
         # Texts, lists and dicts may be large, so these do not wait.
-        if len(waiting) >= _MOST_WAITING or not (numbers or all_numbers(result)):
+        if len(waiting) >= MOST_WAITING or not (numbers or all_numbers(result)):
             self.kept = condensed.extended(waiting), []  # at once: other threads read it
         if "media" in event:
             every = dict(self.media)
