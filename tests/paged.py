@@ -33,6 +33,10 @@ class PagedStore(MemoryStore):
         work()
         return self.requests.total()
 
+    def lose(self, key: str) -> None:
+        """Delete a key as another machine does after a reader has listed it: listings still name it."""
+        del self._data[key]
+
     def _list(self, prefix: str, keys: int) -> None:
         self._note(f"list {prefix.partition('/')[0]}", max(1, -(-keys // self.page)))
 

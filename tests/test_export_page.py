@@ -224,7 +224,7 @@ def test_a_disk_that_is_full_leaves_the_older_page(
 def test_a_page_shows_the_notes_and_tags_of_every_trial(
     session: Session, tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nbckpt.trials.views.report._MOST_TRIALS", 0)
+    monkeypatch.setattr("nbckpt.trials.views.report.MOST_TRIALS", 0)
     run(session, "note", "grid/t0", "slow but steady")
     run(session, "tag", "grid/t2", "good")
     text = exported(session, tmp_path, ending=ending)

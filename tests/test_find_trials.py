@@ -82,7 +82,8 @@ def put_experiment(store: PagedStore, folder: str, spec: bytes, count: int) -> N
     files = {"experiment.json": spec}
     for number in range(count):
         files |= files_of(number)
-    store._data.update((f"{folder}/{path}", data) for path, data in files.items())
+    for path, data in files.items():
+        store.put(f"{folder}/{path}", data)
     items = {path: Item(len(data), 1, PREFERRED.checksum([data])) for path, data in files.items()}
     Index(items, looked_at=1).write(PrefixStore(store, folder))
 
@@ -91,17 +92,12 @@ def push(here: Path, store: PagedStore) -> None:
     Mirror(LocalStore(here), here / "experiments", store).push()
 
 
-def frames(store: PagedStore, where: str = "") -> tuple[Any, Any]:
-    """Return the trials by the catalogue and without it."""
+def same(store: PagedStore, where: str = "") -> Any:
+    """Return the trials by the catalogue. Without the catalogue they are the same."""
     listed = nbckpt.find_trials(URL, where)
     store.lists_in_pages = False
     read = nbckpt.find_trials(URL, where)
     store.lists_in_pages = True
-    return listed, read
-
-
-def same(store: PagedStore, where: str = "") -> Any:
-    listed, read = frames(store, where)
     pandas.testing.assert_frame_equal(listed, read)
     return listed
 
@@ -160,9 +156,7 @@ def test_a_push_that_died_leaves_a_note_which_makes_readers_look(
     push(here, store)
     assert same(store)["note"].iloc[0] == "new"
     assert store.count(lambda: nbckpt.find_trials(URL)) <= 10  # the index, and the files of one trial
-    monkeypatch.undo()
-    monkeypatch.setenv("NBCKPT_STORE", str(here))
-    monkeypatch.setattr(find, "open_store", lambda _: store)
+    monkeypatch.setattr("nbckpt.mirror.mirror.renew_sheets", sheets.renew_sheets)
     push(here, store)
     assert store.count(lambda: nbckpt.find_trials(URL)) == 3
 
@@ -181,14 +175,8 @@ def test_a_synced_run_writes_the_catalogue_when_it_ends(
     url = f"{s3_bucket}/runs"
     for name in ("a", "b"):
         config = nbckpt.sync.SyncConfig(upload_dir=url)
-        experiment = nbckpt.run(
-            score,
-            {"lr": nbckpt.grid_search([1, 3])},
-            name=name,
-            executor="inline",
-            max_failures=0,
-            sync_config=config,
-        )
+        options: dict[str, Any] = {"executor": "inline", "max_failures": 0, "sync_config": config}
+        experiment = nbckpt.run(score, {"lr": nbckpt.grid_search([1, 3])}, name=name, **options)
         assert experiment.wait(SECONDS)
     store = open_store(url)
     there = sheets.read_sheets(store)
@@ -211,7 +199,16 @@ def test_a_push_to_s3_writes_the_catalogue_of_trials(here: Path, s3_bucket: str)
     assert list(nbckpt.find_trials(url, "note == 'new'")["trial"]) == ["t0"]
 
 
-def note_of_a_run(monkeypatch: pytest.MonkeyPatch, store: PagedStore, folder: Path) -> UploadNote:
+@pytest.fixture
+def folder(here: Path) -> Path:
+    """Return the folder of an experiment that ran."""
+    run()
+    return here / "experiments/e"
+
+
+@pytest.fixture
+def note(store: PagedStore, folder: Path, monkeypatch: pytest.MonkeyPatch) -> UploadNote:
+    """Return the notes that a run of the experiment leaves at the URL."""
     monkeypatch.setattr(upload_note, "open_store", lambda _: store)
     return UploadNote(URL, folder)
 
@@ -226,11 +223,9 @@ def send(store: PagedStore, note: UploadNote, folder: Path, *names: str) -> None
 
 @pytest.mark.slow
 def test_a_run_that_uploads_takes_few_requests_of_readers(
-    store: PagedStore, here: Path, monkeypatch: pytest.MonkeyPatch
+    store: PagedStore, folder: Path, note: UploadNote
 ) -> None:
-    run()
-    grow(folder := here / "experiments/e", 60)
-    note = note_of_a_run(monkeypatch, store, folder)
+    grow(folder, 60)
     send(store, note, folder, *(f"t{number}" for number in range(60)))
     assert store.count(lambda: nbckpt.find_trials(URL)) == 4
     assert len(same(store)) == 60
@@ -241,28 +236,22 @@ def test_a_run_that_uploads_takes_few_requests_of_readers(
 
 
 def test_a_note_of_a_run_is_never_older_than_the_files(
-    store: PagedStore, here: Path, monkeypatch: pytest.MonkeyPatch
+    store: PagedStore, folder: Path, note: UploadNote
 ) -> None:
-    run()
-    folder = here / "experiments/e"
-    note = note_of_a_run(monkeypatch, store, folder)
     send(store, note, folder, "t0", "t1")
     sheets.renew_sheets(store, lambda _: None)  # as another run does when it ends
     annotation.change(folder / "t1", note="new")
     send(store, note, folder, "t1", "t2")
     assert list(same(store)["note"]) == ["", "new", ""]
-    later = note_of_a_run(monkeypatch, store, folder)  # this process died, and another one continues
+    later = UploadNote(URL, folder)  # this process died, and another one continues
     annotation.change(folder / "t1", note="newest")
     send(store, later, folder, "t1")
     assert list(same(store)["note"]) == ["", "newest", ""]
 
 
 def test_the_end_of_a_run_settles_what_another_run_settled_early(
-    store: PagedStore, here: Path, monkeypatch: pytest.MonkeyPatch
+    store: PagedStore, folder: Path, note: UploadNote
 ) -> None:
-    run()
-    folder = here / "experiments/e"
-    note = note_of_a_run(monkeypatch, store, folder)
     note.tell(Trial.read(folder / "t0"))
     sheets.renew_sheets(store, lambda _: None)  # before the files of t0 are there
     send(store, UploadNote(URL, folder), folder, "t0")
@@ -271,12 +260,10 @@ def test_the_end_of_a_run_settles_what_another_run_settled_early(
 
 
 def test_a_note_that_is_full_stays_beside_the_next_one(
-    store: PagedStore, here: Path, monkeypatch: pytest.MonkeyPatch
+    store: PagedStore, folder: Path, note: UploadNote, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upload_note, "_MOST_TRIALS", 2)
-    run()
-    folder = here / "experiments/e"
-    send(store, note_of_a_run(monkeypatch, store, folder), folder, "t0", "t1", "t2")
+    monkeypatch.setattr(upload_note, "MOST_TRIALS", 2)
+    send(store, note, folder, "t0", "t1", "t2")
     assert len(sheets.read_sheets(store).changing["e"]) == 2
     assert store.count(lambda: nbckpt.find_trials(URL)) == 4
     assert len(same(store)) == 3
@@ -284,10 +271,6 @@ def test_a_note_that_is_full_stays_beside_the_next_one(
 
 def changed(store: PagedStore, key: str) -> None:
     store.put(key, store.get(key) + b" ")
-
-
-def gone(store: PagedStore, key: str) -> None:
-    del store._data[key]  # after a reader listed it
 
 
 def of_nothing(store: PagedStore, key: str) -> None:
@@ -307,17 +290,12 @@ def told(store: PagedStore, key: str, line: list[Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "attack", [changed, gone, of_nothing, of_a_place_outside], ids=lambda attack: attack.__name__
+    "attack", [changed, PagedStore.lose, of_nothing, of_a_place_outside], ids=lambda attack: attack.__name__
 )
 def test_a_damaged_note_of_a_run_shows_nothing_false(
-    store: PagedStore,
-    here: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    attack: Callable[[PagedStore, str], None],
+    store: PagedStore, folder: Path, note: UploadNote, attack: Callable[[PagedStore, str], None]
 ) -> None:
-    run()
-    folder = here / "experiments/e"
-    send(store, note_of_a_run(monkeypatch, store, folder), folder, "t0", "t1")
+    send(store, note, folder, "t0", "t1")
     attack(store, sheets.read_sheets(store).changing["e"][0])
     assert len(same(store)) == 2
 
@@ -326,28 +304,23 @@ def test_a_damaged_note_of_a_run_shows_nothing_false(
 def test_trials_of_a_run_are_found_while_it_uploads(
     here: Path, s3_bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url, frames = f"{s3_bucket}/runs", []
+    url, seen = f"{s3_bucket}/runs", []
 
     def look(config: dict[str, Any]) -> None:
         nbckpt.report(loss=config["lr"], checkpoint={"at": 1})  # it is sent before this returns
         with monkeypatch.context() as patch:
             patch.setattr(sheets, "sheet_at", lambda *_: pytest.fail("the files are read"))
-            frames.append(nbckpt.find_trials(url))
+            seen.append(nbckpt.find_trials(url))
 
-    nbckpt.run(
-        look,
-        {"lr": nbckpt.grid_search([1, 2])},
-        name="e",
-        executor="inline",
-        folder=here,
-        sync_config=nbckpt.sync.SyncConfig(upload_dir=url),
-    ).wait(SECONDS)
-    assert [list(frame["loss"]) for frame in frames] == [[1], [1, 2]]
+    config = nbckpt.sync.SyncConfig(upload_dir=url)
+    space = {"lr": nbckpt.grid_search([1, 2])}
+    nbckpt.run(look, space, name="e", executor="inline", folder=here, sync_config=config).wait(SECONDS)
+    assert [list(frame["loss"]) for frame in seen] == [[1], [1, 2]]
     assert list(nbckpt.find_trials(url)["status"]) == ["done", "done"]
 
 
 def put_part(store: PagedStore, plain: bytes) -> None:
-    shelf = sheets._shelf(store)
+    shelf = sheets.shelf_of(store)
     top = json.dumps({"format": 1, "parts": [shelf.put_part(plain)], "summaries": VERSION}).encode()
     assert shelf.put_top(top, list(store.keys(sheets.FOLDER)), ())
 
@@ -370,21 +343,20 @@ def no_summary(store: PagedStore) -> None:
 
 
 def of_the_future(store: PagedStore) -> None:
-    shelf = sheets._shelf(store)
+    shelf = sheets.shelf_of(store)
     assert shelf.put_top(b'{"format":2,"parts":[],"summaries":1}', list(store.keys(sheets.FOLDER)), ())
 
 
-@pytest.mark.parametrize(
-    "attack", [damaged, deep, outside, no_summary, of_the_future], ids=lambda attack: attack.__name__
-)
 def test_a_hostile_catalogue_of_trials_shows_nothing_false(
-    store: PagedStore, here: Path, attack: Callable[[PagedStore], None]
+    store: PagedStore, here: Path, subtests: pytest.Subtests
 ) -> None:
     run("a")
     push(here, store)
-    attack(store)
-    assert len(same(store)) == 3
-    annotation.change(here / "experiments/a/t0", note="new")
-    push(here, store)
-    assert len(same(store)) == 3
-    assert store.count(lambda: nbckpt.find_trials(URL)) == 3
+    for attack in (damaged, deep, outside, no_summary, of_the_future):
+        with subtests.test(attack.__name__):
+            attack(store)
+            assert len(same(store)) == 3
+            annotation.change(here / "experiments/a/t0", note=attack.__name__)
+            push(here, store)
+            assert list(same(store)["note"]) == [attack.__name__, "", ""]
+            assert store.count(lambda: nbckpt.find_trials(URL)) == 3

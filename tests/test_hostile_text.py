@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from IPython.core.error import UsageError as ShellUsageError
 
 import nbckpt
 from nbckpt import errors
@@ -21,14 +22,16 @@ from nbckpt.core.history import History
 from nbckpt.core.manifest import Manifest, Skipped, now
 from nbckpt.core.references import Ref
 from nbckpt.core.trust import Signer
-from nbckpt.errors import UsageError
 from nbckpt.mirror import AutoMirror, note
-from nbckpt.notebook.magic import _one_line_errors
 from nbckpt.render import Cell, Column, Fold, Hint, Page, Picture, Table
 from nbckpt.store import open_store
 from nbckpt.timeline import rescue
 from nbckpt.tracker import Tracker
 from nbckpt.trials.engine import shutdown
+from notebook import conftest
+from notebook.conftest import Notebook
+
+notebook = conftest.notebook
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp\u2066\u2028\x85\x7f\r\nforged line"
 IMAGE = "<img src=x onerror=alert(1)>"
@@ -53,10 +56,7 @@ def strange(manifest: Manifest) -> Manifest:
         )
         for at, value in enumerate(manifest.values)
     )
-    provenance = {
-        "python": EVIL,
-        "system": EVIL,
-        "notebook": EVIL,
+    provenance = dict.fromkeys(("python", "system", "notebook"), EVIL) | {
         "packages": {EVIL: EVIL, "numpy": EVIL},
         "cell": {"count": 3, "source": EVIL},
     }
@@ -226,14 +226,14 @@ def test_html_escapes_characters_that_reverse_text() -> None:
     assert not controls(kind(Ref(1, "", "", ""))._repr_mimebundle_()["text/html"])
 
 
-def test_errors_in_a_notebook_escape_control_characters() -> None:
-    with pytest.raises(Exception, match="owned") as caught, _one_line_errors():
-        raise UsageError(EVIL)
+def test_errors_in_a_notebook_escape_control_characters(notebook: Notebook) -> None:
+    with pytest.raises(ShellUsageError, match="owned") as caught:
+        notebook.shell.run_line_magic("ckpt", f"show '{EVIL}'")
     assert_harmless(str(caught.value))
 
 
 def test_lines_at_the_end_of_a_program_escape_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
-    for say in (rescue._say, shutdown._say):
+    for say in (rescue.say, shutdown.say):
         say(EVIL)
         said = capsys.readouterr().err
         assert "owned" in said
@@ -245,6 +245,7 @@ def test_log_messages_escape_control_characters(caplog: pytest.LogCaptureFixture
     assert_harmless(caplog.messages[0])
 
 
-@pytest.mark.parametrize("kind", [kind for kind in errors.__dict__.values() if isinstance(kind, type)])
-def test_a_traceback_of_an_error_escapes_control_characters(kind: type[Exception]) -> None:
-    assert_harmless(traceback.format_exception_only(kind(f"no checkpoint {EVIL}"))[-1])
+def test_a_traceback_of_an_error_escapes_control_characters(subtests: pytest.Subtests) -> None:
+    for kind in (kind for kind in vars(errors).values() if isinstance(kind, type)):
+        with subtests.test(kind.__name__):
+            assert_harmless(traceback.format_exception_only(kind(f"no checkpoint {EVIL}"))[-1])

@@ -176,23 +176,20 @@ def test_pages_have_each_checkpoint_once_and_say_which_they_show(run: Run, tmp_p
     assert len(run("ls", "--all", "-n", "0").rows) == 5
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--page", "3"), "there is no page 3: 2 checkpoints, 20 on a page, so the last page is 1"),
-        (("-n", "1", "--page", "3"), "so the last page is 2"),
-        (("-n", "0", "--page", "2"), "2 checkpoints, all on a page, so the last page is 1"),
-        (("--page", "0"), "there is no page 0"),
-        (("-n", "-3"), "-n -3 is not valid"),
-        (("--find", "nothing", "--page", "2"), "there is no page 2: 0 checkpoints"),
-        (("mine", "--all"), "Leave one of them out"),
-    ],
-)
-def test_a_missing_page_is_refused(run: Run, words: tuple[str, ...], said: str) -> None:
+def test_a_missing_page_is_refused(run: Run, subtests: pytest.Subtests) -> None:
     run("save", "mine")
     run("save", "mine")
-    with pytest.raises(UsageError, match=said):
-        run("ls", *words)
+    for line, said in {
+        "--page 3": "there is no page 3: 2 checkpoints, 20 on a page, so the last page is 1",
+        "-n 1 --page 3": "so the last page is 2",
+        "-n 0 --page 2": "2 checkpoints, all on a page, so the last page is 1",
+        "--page 0": "there is no page 0",
+        "-n -3": "-n -3 is not valid",
+        "--find nothing --page 2": "there is no page 2: 0 checkpoints",
+        "mine --all": "Leave one of them out",
+    }.items():
+        with subtests.test(line), pytest.raises(UsageError, match=said):
+            run("ls", *line.split())
 
 
 def test_find_searches_names_ids_messages_values_and_files(run: Run, tmp_path: Path) -> None:

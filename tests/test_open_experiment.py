@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import uuid
 from pathlib import Path
@@ -58,18 +59,18 @@ def test_a_name_alone_opens_an_experiment_of_the_store(store: Path) -> None:
     assert nbckpt.open_experiment("grid") is experiment
 
 
-@pytest.mark.parametrize("form", [str, Path, Path.as_uri])
-@pytest.mark.parametrize("part", ["other", "other/experiments"])
-def test_a_folder_is_a_store_or_holds_experiments(tmp_path: Path, part: str, form: Any) -> None:
-    made(tmp_path / "other" / "experiments")
-    experiment = nbckpt.open_experiment("grid", form(tmp_path / part))
-    assert (experiment.folder, iterations(experiment)) == (tmp_path / "other" / "experiments" / "grid", [2])
+def test_a_folder_is_a_store_or_holds_experiments(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    folder = made(tmp_path / "other" / "experiments").folder
+    for part, form in itertools.product(("other", "other/experiments"), (str, Path, Path.as_uri)):
+        with subtests.test(f"{part} {form}"):
+            experiment = nbckpt.open_experiment("grid", form(tmp_path / part))
+            assert (experiment.folder, iterations(experiment)) == (folder, [2])
 
 
-@pytest.mark.parametrize("form", ["{}/grid", "{}/experiments/grid", "{}/grid/"])
-def test_the_folder_may_stand_before_the_name(tmp_path: Path, form: str) -> None:
+def test_the_folder_may_stand_before_the_name(tmp_path: Path) -> None:
     made(tmp_path / "other" / "experiments")
-    assert iterations(nbckpt.open_experiment(form.format(tmp_path / "other"))) == [2]
+    for form in ("grid", "experiments/grid", "grid/"):
+        assert iterations(nbckpt.open_experiment(f"{tmp_path}/other/{form}")) == [2]
     with pytest.raises(NotFoundError, match="there is no experiment 'nosuch' in"):
         nbckpt.open_experiment(f"{tmp_path}/other/nosuch")
 
@@ -81,21 +82,20 @@ def test_an_opened_experiment_is_controlled(tmp_path: Path) -> None:
     assert iterations(experiment) == [4]
 
 
-@pytest.mark.parametrize("where", [None, "folder", "url"])
-def test_a_missing_experiment_suggests_the_closest(
-    tmp_path: Path, store: Path, url: str, where: str | None
-) -> None:
+def test_a_missing_experiment_suggests_the_closest(tmp_path: Path, store: Path, url: str) -> None:
     made(store / "experiments")
     pushed(tmp_path, url)
-    path = {"folder": str(tmp_path / "there"), "url": url}.get(where or "")
-    with pytest.raises(NotFoundError, match=r"no experiment 'gird'.*: there are grid. Did you mean 'grid'\?"):
-        nbckpt.open_experiment("gird", path)
+    for path in (None, tmp_path / "there", url):
+        with pytest.raises(
+            NotFoundError, match=r"no experiment 'gird'.*: there are grid. Did you mean 'grid'\?"
+        ):
+            nbckpt.open_experiment("gird", path)
 
 
-@pytest.mark.parametrize("path", ["nowhere", "memory://nowhere"])
-def test_a_place_without_experiments_is_named(path: str) -> None:
-    with pytest.raises(NotFoundError, match=r"there is no experiment 'grid' in .*nowhere.*: it has none"):
-        nbckpt.open_experiment("grid", path)
+def test_a_place_without_experiments_is_named() -> None:
+    for path in ("nowhere", "memory://nowhere"):
+        with pytest.raises(NotFoundError, match=r"there is no experiment 'grid' in .*nowhere.*: it has none"):
+            nbckpt.open_experiment("grid", path)
 
 
 def test_an_experiment_at_a_url_is_pulled_and_opened(tmp_path: Path, store: Path, url: str) -> None:
@@ -115,9 +115,7 @@ def test_an_experiment_that_a_run_synced_is_opened(tmp_path: Path, url: str) -> 
 def test_opening_again_takes_what_is_newer(tmp_path: Path, url: str) -> None:
     pushed(tmp_path, url)
     experiment = nbckpt.open_experiment("grid", url)
-    more = nbckpt.run(count, {"n": 3}, name="grid", folder=tmp_path / "there/experiments", executor="inline")
-    assert more.wait(SECONDS)
-    Mirror(LocalStore(tmp_path / "there"), tmp_path / "there/experiments", url).push()
+    pushed(tmp_path, url, n=3)
     assert nbckpt.open_experiment("grid", url) is experiment
     assert iterations(experiment) == [2, 3]
 
@@ -147,12 +145,13 @@ def test_a_damaged_experiment_at_a_url_changes_nothing(tmp_path: Path, store: Pa
     assert (store / "experiments" / "grid" / FILE).read_bytes() == before
 
 
-@pytest.mark.parametrize("name", ["", "../grid", ".grid", "a/b", "a\\b", "a\0b"])
-def test_a_name_never_leads_out_of_the_store(tmp_path: Path, url: str, name: str) -> None:
+def test_a_name_never_leads_out_of_the_store(tmp_path: Path, url: str, subtests: pytest.Subtests) -> None:
     pushed(tmp_path, url)
-    for path in (tmp_path / "there", url):
-        with pytest.raises(NotFoundError, match="there is no experiment"):
-            nbckpt.open_experiment(name, path)
+    for name in ("", "../grid", ".grid", "a/b", "a\\b", "a\0b"):
+        with subtests.test(name):
+            for path in (tmp_path / "there", url):
+                with pytest.raises(NotFoundError, match="there is no experiment"):
+                    nbckpt.open_experiment(name, path)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs POSIX")

@@ -88,7 +88,7 @@ class Rescue:
         self._woken.set()
         thread.join(_AT_MOST_S)
         if thread.is_alive():
-            _say(f"the store did not answer for {_AT_MOST_S:.0f} s")
+            say(f"the store did not answer for {_AT_MOST_S:.0f} s")
 
     def _wait(self, woken: threading.Event) -> None:
         """Save when the process ends; do nothing if `end` comes first."""
@@ -100,8 +100,9 @@ class Rescue:
         try:
             self._save()
         except (NbckptError, OSError) as error:
-            _say(str(error))
+            say(str(error))
 
 
-def _say(why: str) -> None:
+def say(why: str) -> None:
+    """Write why the last state is not saved to the terminal."""
     sys.stderr.write(f"nbckpt: the last state is not saved: {visible(why)}\n")

@@ -131,7 +131,7 @@ def read_sheets(store: Store) -> Sheets:
     """Return the sheets at a URL. Without whole ones, there are none."""
     if not store.lists_in_pages:
         return Sheets()
-    shelf = _shelf(store)
+    shelf = shelf_of(store)
     present = tuple(store.keys(FOLDER))  # notes sort before tops
     changing: dict[str, list[str]] = {}
     for match in filter(None, map(_CHANGING.fullmatch, present)):
@@ -162,7 +162,8 @@ def _read(shelf: Shelf, parts: Iterable[str]) -> dict[str, Sheet]:
     return sheets
 
 
-def _shelf(store: Store) -> Shelf:
+def shelf_of(store: Store) -> Shelf:
+    """Return the shelf of the sheets at a place."""
     shelf = Shelf(store, lambda: PREFERRED, FOLDER)
     shelf.label = f"the catalogue of the trials at {store.url}"
     return shelf
@@ -180,7 +181,7 @@ def renew_sheets(store: Store, near: Callable[[str], Path | None], *, begins: bo
         return
     try:
         present = list(store.keys(FOLDER))
-        if _shelf(store).newest(present) and (begins or not any(map(_CHANGING.fullmatch, present))):
+        if shelf_of(store).newest(present) and (begins or not any(map(_CHANGING.fullmatch, present))):
             return
         former = read_sheets(store)
         due = former.changing.keys() if former.exist else {*prefixes_there(store).values()}
@@ -204,7 +205,7 @@ def _put(store: Store, former: Sheets, sheets: Mapping[str, Sheet], settled: Ite
     size = _SMALLEST_PART
     while size < MOST_BYTES and size * _MOST_PARTS // 2 < sum(map(len, lines)):
         size *= 2
-    shelf = _shelf(store)
+    shelf = shelf_of(store)
     parts = [shelf.put_part(b"\n".join(group)) for group in filled(lines, size)]
     data = canonical({"format": FORMAT, "summaries": VERSION, "parts": parts})
     if shelf.put_top(data, former.present, former.parts | {*parts}):

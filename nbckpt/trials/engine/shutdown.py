@@ -54,7 +54,7 @@ def finish_all() -> None:
     if busy and not is_kernel(current_shell()):
         names = ", ".join(experiment.name for experiment in busy)
         if _was_interrupted():
-            _say(f"pausing {names}. Continue: nbckpt resume NAME")
+            say(f"pausing {names}. Continue: nbckpt resume NAME")
         else:
             _wait_for(busy, names)
     pause_all()
@@ -79,19 +79,19 @@ def _wait_for(experiments: Sequence[Running], names: str) -> None:
     trials = count(sum(internals(experiment).unfinished for experiment in experiments), "trial")
     try:
         try:
-            _say(f"waiting for {trials} of {names}; Ctrl-C pauses them")
+            say(f"waiting for {trials} of {names}; Ctrl-C pauses them")
             for experiment in experiments:
                 while internals(experiment).unfinished and not experiment.wait(_LOOK_S):
                     pass
         except KeyboardInterrupt:
-            _say(f"pausing {names} after the next result of each trial; Ctrl-C again ends at once")
+            say(f"pausing {names} after the next result of each trial; Ctrl-C again ends at once")
             _pause(experiments)
             for experiment in experiments:
                 while not (internals(experiment).ending or experiment.wait(_LOOK_S)):
                     pass
     except KeyboardInterrupt:
         live.clear()  # from here on nothing is waited for
-        _say("ended at once. Continue from the last checkpoints: nbckpt resume NAME")
+        say("ended at once. Continue from the last checkpoints: nbckpt resume NAME")
 
 
 def _pause(experiments: Iterable[Running]) -> None:
@@ -102,7 +102,8 @@ def _pause(experiments: Iterable[Running]) -> None:
             _log.error("%s cannot be paused: %s", experiment.name, error)
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
+    """Write a line to the terminal."""
     with suppress(OSError, AttributeError):  # nobody can read it: the stream is gone
         sys.stderr.write(f"nbckpt: {visible(text)}\n")
         sys.stderr.flush()

@@ -10,7 +10,7 @@ from nbckpt.store import Store, open_store
 from nbckpt.trials.engine.sheets import note_change, renew_sheets, summary_of
 from nbckpt.trials.model.trial import Trial
 
-_MOST_TRIALS = 1_000
+MOST_TRIALS = 1_000
 """How many trials one note tells of. Then another one begins."""
 
 
@@ -59,7 +59,7 @@ class UploadNote:
 
     def _put(self, store: Store) -> None:
         self._notes.append(note_change(store, self._folder.name, self._told))
-        is_full = len(self._told) >= _MOST_TRIALS
+        is_full = len(self._told) >= MOST_TRIALS
         while len(self._notes) > (1 if is_full else 2):
             store.delete(self._notes.pop(0))
         if is_full:

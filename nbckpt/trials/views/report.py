@@ -21,7 +21,7 @@ from nbckpt.trials.views.table import TrialTable
 from nbckpt.trials.views.trial_page import TrialShown
 
 _MOST_ROWS = 300
-_MOST_TRIALS = 50
+MOST_TRIALS = 50
 _MOST_METRICS = 3
 _MOST_NOTED = 1000
 _LONGEST = 200
@@ -38,7 +38,7 @@ def experiment_sections(experiment: ExperimentView) -> Iterator[Section]:
     sort = bool(by and mode and ranked and ranked[0].newest(by) is not None)
     first = (by, mode) if sort and not experiment.spec.others else ("", "")  # or the Pareto front
     table = TrialTable(experiment, most=_MOST_ROWS, sort=sort, metric=first[0], mode=first[1]).page()
-    left_out = len(ranked) - _MOST_TRIALS - sort
+    left_out = len(ranked) - MOST_TRIALS - sort
     details = (f"{left_out:,} of these trials have no details below.",) if left_out > 0 else ()
     yield Section("Trials", replace(table, notes=(*table.notes, *details), hints=()))
     if notes := _notes(experiment):
@@ -51,7 +51,7 @@ def experiment_sections(experiment: ExperimentView) -> Iterator[Section]:
         yield Section(f"Best trial by {by} ({mode}): {best.id}", page, lighter=_lighter(page))
     if ranked:
         yield from _code(ranked[0])
-    for trial in ranked[1 if sort else 0 :][:_MOST_TRIALS]:
+    for trial in ranked[1 if sort else 0 :][:MOST_TRIALS]:
         page = _trial_page(experiment, trial)
         yield Section(page.headline, replace(page, headline=""), folded=True, lighter=_lighter(page))
 
