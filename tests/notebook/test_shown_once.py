@@ -7,16 +7,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 import kernels
 from late import Library
 from notebook.conftest import Notebook
-
-if TYPE_CHECKING:
-    from nbformat import NotebookNode
 
 nbformat = Library("nbformat")
 
@@ -50,22 +46,24 @@ WARNING = {
 }
 
 
-@pytest.mark.parametrize(("cell", "times"), CELLS.values(), ids=CELLS.keys())
 def test_a_result_is_shown_once_anywhere_in_a_cell(
-    notebook: Notebook, capsys: pytest.CaptureFixture[str], cell: str, times: int
+    notebook: Notebook, capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests
 ) -> None:
     notebook.run("x = 1")
-    notebook.run(cell)
-    assert len(re.findall("Saved [mn]@", capsys.readouterr().out)) == times
+    for name, (cell, times) in CELLS.items():
+        with subtests.test(name):
+            notebook.run(cell)
+            assert len(re.findall("Saved [mn]@", capsys.readouterr().out)) == times
 
 
-@pytest.mark.parametrize("cell", WARNING.values(), ids=WARNING.keys())
 def test_a_semicolon_does_not_hide_skipped_variables(
-    notebook: Notebook, capsys: pytest.CaptureFixture[str], cell: str
+    notebook: Notebook, capsys: pytest.CaptureFixture[str], subtests: pytest.Subtests
 ) -> None:
     notebook.run("x = 1")
-    notebook.run(cell)
-    assert capsys.readouterr().out.count("not saved") == 1
+    for name, cell in WARNING.items():
+        with subtests.test(name):
+            notebook.run(cell)
+            assert capsys.readouterr().out.count("not saved") == 1
 
 
 def test_a_result_that_is_assigned_is_the_object(notebook: Notebook) -> None:
@@ -88,29 +86,61 @@ def test_a_result_that_a_module_drops_is_shown(
     assert capsys.readouterr().out.count("Saved n@1") == 1
 
 
-@pytest.fixture
-def outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[NotebookNode]]:
-    """The outputs of every cell in a kernel of its own."""
-    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
-    cells = {name: cell for name, (cell, _) in CELLS.items()} | {
-        f"warns, {name}": WARNING[name] for name in WARNING
-    }
-    sources = [MAKE, *cells.values()]
-    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
-    kernels.client_of(made, tmp_path).execute()
-    return {name: cell.outputs for name, cell in zip(["make", *cells], made.cells, strict=True)}
+SOON = "import nbckpt.notebook.magic as m\nm.CheckpointMagics.progress_delay = 0.0\nb = b'x' * 9_000_000"
+PROGRESS = [
+    "%ckpt save p b",
+    "print(_.saved.ref)",
+    "r = %ckpt save p b",
+    "%ckpt save p b\nz = 1",
+    "%ckpt save p b;",
+]
+TRIALS = [
+    "%ckpt run f --name a --wait\nz = 1",
+    "for i in range(2):\n    %ckpt run f --executor inline",
+    "%ckpt trials a\nz = 1",
+    "%ckpt trials a",
+]
 
 
 @pytest.mark.slow
-def test_in_a_kernel_a_result_is_shown_once(outputs: dict[str, list[NotebookNode]]) -> None:
-    shown = {
-        name: sum("Saved " in item.data["text/plain"] for item in output if "data" in item)
-        for name, output in outputs.items()
-    }
-    wanted = {name: times for name, (_, times) in CELLS.items()} | {
-        f"warns, {warned}": 1 for warned in WARNING
-    }
-    assert {name: shown[name] for name in wanted} == wanted
+def test_in_a_kernel_a_result_is_shown_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+) -> None:
+    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
+    define = "def f(config):\n    nbckpt.report(loss=1)"
+    sources = [
+        MAKE,
+        *(cell for cell, _ in CELLS.values()),
+        *WARNING.values(),
+        define,
+        *TRIALS,
+        SOON,
+        *PROGRESS,
+    ]
+    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
+    kernels.client_of(made, tmp_path).execute()
+    outputs = (cell.outputs for cell in made.cells)
+    assert next(outputs) == []
+    wanted = [*CELLS.items(), *((f"warns, {name}", (cell, 1)) for name, cell in WARNING.items())]
+    for name, (_, times) in wanted:
+        with subtests.test(name):
+            data = [output["data"] for output in next(outputs) if "data" in output]
+            assert sum("Saved " in each["text/plain"] for each in data) == times
+    with subtests.test("an experiment"):
+        assert next(outputs) == []
+        data = [[output.data for output in next(outputs) if "data" in output] for _ in TRIALS]
+        # Below an experiment that still runs there is an empty place for its live table.
+        shown = [[each for each in cell if "data-nbckpt-place" not in each["text/html"]] for cell in data]
+        assert [len(cell) for cell in shown] == [1, 2, 1, 1]
+        assert shown[0][0]["text/plain"].startswith("a: 1 trial, 1 done")
+    with subtests.test("a result replaces its progress"):
+        assert [len(cell.outputs) for cell in made.cells[-6:]] == [0, 1, 1, 1, 1, 1]
+        saved, printed, kept, first, silenced = (cell.outputs[0] for cell in made.cells[-5:])
+        assert saved.data["text/plain"].startswith("Saved p@1")
+        assert printed.text == "p@1\n"
+        assert " of " in kept.data["text/html"]
+        assert first.data["text/plain"].startswith("Saved p@3")
+        assert " of " in silenced.data["text/html"]
 
 
 @pytest.mark.slow
@@ -132,39 +162,3 @@ def test_in_terminal_ipython_a_result_is_shown_once(tmp_path: Path) -> None:
         1,
         0,
     ]
-
-
-@pytest.mark.slow
-def test_in_a_kernel_the_result_replaces_its_progress(tmp_path: Path) -> None:
-    soon = "import nbckpt.notebook.magic as m\nm.CheckpointMagics.progress_delay = 0.0\nb = b'x' * 9_000_000"
-    saves = ["%ckpt save n b", "r = %ckpt save n b", "%ckpt save n b\nz = 1", "%ckpt save n b;"]
-    sources = [MAKE, soon, saves[0], "print(_.saved.ref)", *saves[1:]]
-    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
-    kernels.client_of(made, tmp_path).execute()
-    outputs = [cell.outputs for cell in made.cells]
-    assert [len(output) for output in outputs] == [0, 0, 1, 1, 1, 1, 1]
-    assert outputs[2][0].data["text/plain"].startswith("Saved n@1")
-    assert outputs[3][0].text == "n@1\n"
-    assert " of " in outputs[4][0].data["text/html"]
-    assert outputs[5][0].data["text/plain"].startswith("Saved n@3")
-    assert " of " in outputs[6][0].data["text/html"]
-
-
-@pytest.mark.slow
-def test_a_kernel_shows_each_experiment_once_also_in_a_loop(tmp_path: Path) -> None:
-    """A magic in the middle of a cell shows its experiment once too."""
-    define = "def f(config):\n    nbckpt.report(loss=1)"
-    cells = [
-        "%ckpt run f --name a --wait\nz = 1",
-        "for i in range(2):\n    %ckpt run f --executor inline",
-        "%ckpt trials a\nz = 1",
-        "%ckpt trials a",
-    ]
-    sources = [MAKE, define, *cells]
-    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
-    kernels.client_of(made, tmp_path).execute()
-    data = [[output.data for output in cell.outputs if "data" in output] for cell in made.cells[2:]]
-    # Below an experiment that still runs there is an empty place for its live table.
-    shown = [[each for each in outputs if "data-nbckpt-place" not in each["text/html"]] for outputs in data]
-    assert [len(outputs) for outputs in shown] == [1, 2, 1, 1]
-    assert shown[0][0]["text/plain"].startswith("a: 1 trial, 1 done")

@@ -60,14 +60,17 @@ def test_values_are_literals_or_variables_also_in_lists(trained: Notebook) -> No
     ]
 
 
-@pytest.mark.parametrize("grid", ["lr=[1,2,3]", "lr=rates", "lr=several", "lr=array"])
-def test_a_grid_of_one_list_tries_each_item(notebook: Notebook, grid: str) -> None:
+def test_a_grid_of_one_list_tries_each_item(notebook: Notebook) -> None:
     notebook.run("def train(config): pass\nrates, several = [1, 2, 3], range(1, 4)")
     notebook.names["array"] = np.arange(1, 4)
-    one = notebook.run(f"%ckpt run train --grid {grid} --executor inline --name one")
-    assert [trial.config["lr"] for trial in one.trials] == [1, 2, 3]
-    two = notebook.run("%ckpt run train --grid lr=[1,2],[3] --executor inline --name two")
-    assert [trial.config["lr"] for trial in two.trials] == [[1, 2], [3]]
+
+    def tried(grid: str) -> list[object]:
+        made = notebook.run(f"%ckpt run train --grid {grid} --executor inline")
+        return [trial.config["lr"] for trial in made.trials]
+
+    for grid in ("lr=[1,2,3]", "lr=rates", "lr=several", "lr=array"):
+        assert tried(grid) == [1, 2, 3], grid
+    assert tried("lr=[1,2],[3]") == [[1, 2], [3]]
 
 
 def test_a_grid_below_a_dict_of_the_notebook_leaves_it_alone(trained: Notebook) -> None:
@@ -98,77 +101,78 @@ def test_run_continues_an_existing_name_unless_resume_never(trained: Notebook) -
     assert "there is no experiment 'f'" in trained.error("%ckpt run train --name f --resume must")
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("run", "required: FUNC"),
-        ("run trian", "there is no function 'trian'. Did you mean 'train'?"),
-        ("run train lr", "'lr' has no value. Write NAME=VALUE"),
-        ("run train lr=1,2", "'lr=1,2': to try each value, --grid lr=1,2; for one tuple, lr=(1,2)"),
-        (
-            "run train opt=adam",
-            "'opt=adam': there is no variable adam. For a text write it in quotes: 'adam'",
-        ),
-        ("run train opt=see", "Did you mean 'seen'?"),
-        ("run train lr=1+", "values are Python literals or names of variables"),
-        ("run train lr=open('x')", "values are Python literals or names of variables"),
-        ("run train --grid lr=", "has no value"),
-        ("run train lr=1 lr=2", "lr is given twice, as lr=1 and as lr=2: leave one out"),
-        ("run train --grid lr=1,2 --grid lr=3", "as lr=1,2 and as lr=3: give all its values in one --grid"),
-        ("run train lr=1 --grid lr=2,3", "lr has a value and a grid: leave out lr=… or --grid lr=…"),
-        ("run train lr=1 lr/x=2", "'lr/x' needs a dict 'lr', and lr is 1"),
-        ("run train --executor nope", "there is no executor 'nope'"),
-        ("run train --mode best", "invalid choice: 'best'"),
-        ("run train --stop soon", "there is no variable soon"),
-        ("run train --samples 0", "num_samples=0 is too few"),
-        ("run train --name 'a b'", "cannot name an experiment"),
-        ("run seen", "is not a function"),
-        ("run twice", "twice takes (a, b): a trial's function takes (config)"),
-        ("run nothing.py:train", "there is no file 'nothing.py'"),
-        ("run math:trian", "there is no function 'trian' in math"),
-        ("trials", "there is no experiment: start one with %ckpt run"),
-        ("best --metric loss --mode min", "there is no experiment"),
-        ("pause", "there is no experiment"),
-        ("show t0", "there is no experiment"),
-        ("restore t0@1", "there is no experiment"),
-    ],
-)
-def test_an_error_is_one_line_with_advice(trained: Notebook, line: str, words: str) -> None:
+WRONG = [
+    ("run", "required: FUNC"),
+    ("run trian", "there is no function 'trian'. Did you mean 'train'?"),
+    ("run train lr", "'lr' has no value. Write NAME=VALUE"),
+    ("run train lr=1,2", "'lr=1,2': to try each value, --grid lr=1,2; for one tuple, lr=(1,2)"),
+    (
+        "run train opt=adam",
+        "'opt=adam': there is no variable adam. For a text write it in quotes: 'adam'",
+    ),
+    ("run train opt=see", "Did you mean 'seen'?"),
+    ("run train lr=1+", "values are Python literals or names of variables"),
+    ("run train lr=open('x')", "values are Python literals or names of variables"),
+    ("run train --grid lr=", "has no value"),
+    ("run train lr=1 lr=2", "lr is given twice, as lr=1 and as lr=2: leave one out"),
+    ("run train --grid lr=1,2 --grid lr=3", "as lr=1,2 and as lr=3: give all its values in one --grid"),
+    ("run train lr=1 --grid lr=2,3", "lr has a value and a grid: leave out lr=… or --grid lr=…"),
+    ("run train lr=1 lr/x=2", "'lr/x' needs a dict 'lr', and lr is 1"),
+    ("run train --executor nope", "there is no executor 'nope'"),
+    ("run train --mode best", "invalid choice: 'best'"),
+    ("run train --stop soon", "there is no variable soon"),
+    ("run train --samples 0", "num_samples=0 is too few"),
+    ("run train --name 'a b'", "cannot name an experiment"),
+    ("run seen", "is not a function"),
+    ("run twice", "twice takes (a, b): a trial's function takes (config)"),
+    ("run nothing.py:train", "there is no file 'nothing.py'"),
+    ("run math:trian", "there is no function 'trian' in math"),
+    ("trials", "there is no experiment: start one with %ckpt run"),
+    ("best --metric loss --mode min", "there is no experiment"),
+    ("pause", "there is no experiment"),
+    ("show t0", "there is no experiment"),
+    ("restore t0@1", "there is no experiment"),
+]
+
+
+def test_an_error_is_one_line_with_advice(trained: Notebook, subtests: pytest.Subtests) -> None:
     trained.run("def twice(a, b): pass")
-    said = trained.error(f"%ckpt {line}")
-    assert said.startswith("UsageError: ")
-    assert words in said
-    assert "\n" not in said
+    for line, words in WRONG:
+        with subtests.test(line):
+            said = trained.error(f"%ckpt {line}")
+            assert said.startswith("UsageError: ")
+            assert words in said
+            assert "\n" not in said
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("best --metric los --mode min", "no trial of 'e' reported 'los': there are loss"),
-        ("best", "which metric? %ckpt best --metric loss --mode min"),
-        ("trials f", "there is no experiment 'f': there are e"),
-        ("show t9", "'e' has no trial 't9': there are t0"),
-        ("resume nosuch", "there is no experiment 'nosuch': there are e"),
-        ("show f/t0", "there is no experiment 'f'"),
-        ("restore t0@9", "t0 has no checkpoint of step 9: there are 1, 2, 3, 4"),
-        ("restore t0@4 nope", "e/t0@4 has no variable 'nope'. It has step, not a name"),
-        ("restore e", "e is an experiment, and not a checkpoint. Restore a trial's newest"),
-        ("rm e/t0", "e/t0 is a trial. Remove its checkpoints, such as e/t0@10"),
-        ("rm e/t9", "'e' has no trial 't9'"),
-        ("note e x", "e is an experiment. Name one of its trials, such as e/t0"),
-        ("pause", "there is nothing to pause in e: 1 trial, 1 done"),
-        ("stop t0", "there is nothing to stop in e/t0"),
-        ("checkpoint", "there is nothing to checkpoint in e: 1 trial, 1 done"),
-        ("resume", "'e' has nothing to resume"),
-        ("trials --columns loss,loss", "'loss' is given twice"),
-    ],
-)
-def test_an_unknown_name_is_shown_with_the_known_ones(trained: Notebook, line: str, words: str) -> None:
+UNKNOWN = [
+    ("best --metric los --mode min", "no trial of 'e' reported 'los': there are loss"),
+    ("best", "which metric? %ckpt best --metric loss --mode min"),
+    ("trials f", "there is no experiment 'f': there are e"),
+    ("show t9", "'e' has no trial 't9': there are t0"),
+    ("resume nosuch", "there is no experiment 'nosuch': there are e"),
+    ("show f/t0", "there is no experiment 'f'"),
+    ("restore t0@9", "t0 has no checkpoint of step 9: there are 1, 2, 3, 4"),
+    ("restore t0@4 nope", "e/t0@4 has no variable 'nope'. It has step, not a name"),
+    ("restore e", "e is an experiment, and not a checkpoint. Restore a trial's newest"),
+    ("rm e/t0", "e/t0 is a trial. Remove its checkpoints, such as e/t0@10"),
+    ("rm e/t9", "'e' has no trial 't9'"),
+    ("note e x", "e is an experiment. Name one of its trials, such as e/t0"),
+    ("pause", "there is nothing to pause in e: 1 trial, 1 done"),
+    ("stop t0", "there is nothing to stop in e/t0"),
+    ("checkpoint", "there is nothing to checkpoint in e: 1 trial, 1 done"),
+    ("resume", "'e' has nothing to resume"),
+    ("trials --columns loss,loss", "'loss' is given twice"),
+]
+
+
+def test_an_unknown_name_is_shown_with_the_known_ones(trained: Notebook, subtests: pytest.Subtests) -> None:
     trained.run("%ckpt run train --name e --wait")
-    said = trained.error(f"%ckpt {line}")
-    assert said.startswith(("UsageError: ", "NotFoundError: "))
-    assert words in said
+    for line, words in UNKNOWN:
+        with subtests.test(line):
+            said = trained.error(f"%ckpt {line}")
+            assert said.startswith(("UsageError: ", "NotFoundError: "))
+            assert words in said
 
 
 def test_trials_shows_the_newest_and_names_the_others(trained: Notebook) -> None:

@@ -98,9 +98,10 @@ class FakeWire:
 
 
 class Ends:
-    """A channel whose thread does not start, and what it sent."""
+    """A channel whose thread does not start, its panes, and what it sent."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *wires: FakeWire) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.trials, self.history, self.sync = FakeWire("trials"), FakeWire("history"), FakeWire("sync")
         self.sent: list[tuple[dict[str, Any], Sequence[bytes]]] = []
         self.commands, self.now = Commands(), 0.0
         self.started: list[threading.Thread] = []
@@ -108,7 +109,7 @@ class Ends:
         self.channel = Channel(
             self.commands,
             lambda message, buffers: self.sent.append((message, buffers)),
-            {wire.name: wire for wire in wires},
+            {wire.name: wire for wire in (self.trials, self.sync, self.history)},
             clock=lambda: self.now,
         )
 
@@ -121,15 +122,29 @@ class Ends:
         self.channel.hear(content)
         return self.sent[0][0]
 
+    def follow(self, pane: str | None = "trials", **more: Any) -> None:
+        self.channel.hear({"kind": "follow", "pane": pane, **more})
 
-@pytest.mark.parametrize("content", NOT_MESSAGES)
-def test_what_is_not_a_message_is_refused(content: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    wire = FakeWire()
-    ends = Ends(monkeypatch, wire)
-    assert message_of(content) is None
-    ends.channel.hear(content)
-    assert [message["kind"] for message, _ in ends.sent] == ["said"]
-    assert wire.acts == []
+    def steps(self, most: int) -> list[bool]:
+        return [self.channel.step() for _ in range(most)]
+
+    def kinds(self) -> list[str]:
+        return [message["kind"] for message, _ in self.sent]
+
+
+@pytest.fixture
+def ends(monkeypatch: pytest.MonkeyPatch) -> Ends:
+    return Ends(monkeypatch)
+
+
+def test_what_is_not_a_message_is_refused(ends: Ends, subtests: pytest.Subtests) -> None:
+    for content in NOT_MESSAGES:
+        with subtests.test(str(content)[:80]):
+            assert message_of(content) is None
+            ends.sent.clear()
+            ends.channel.hear(content)
+            assert ends.kinds() == ["said"]
+            assert ends.trials.acts == []
 
 
 def test_messages_of_the_browser_are_read() -> None:
@@ -144,20 +159,18 @@ def test_messages_of_the_browser_are_read() -> None:
     assert message_of(act) == Question(1, "pause", True, ("t0",), {"dry": True}, "trials")
 
 
-def test_a_ping_is_answered_with_its_number_and_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    pong = Ends(monkeypatch).ask(kind="ping", n=7)
+def test_a_ping_is_answered_with_its_number_and_the_time(ends: Ends) -> None:
+    pong = ends.ask(kind="ping", n=7)
     assert (pong["kind"], pong["n"], pong["busy"]) == ("pong", 7, False)
     assert isinstance(pong["time"], float)
 
 
-def test_a_followed_pane_is_sent_in_full_with_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    ends = Ends(monkeypatch, FakeWire())
-    ends.channel.hear({"kind": "follow", "pane": "trials"})
+def test_a_followed_pane_is_sent_in_full_with_its_bytes(ends: Ends) -> None:
+    ends.follow()
     assert ends.sent == [({"kind": "trials", "rows": []}, [b"12"])]
 
 
-def test_errors_of_a_deed_become_sentences_without_commands(monkeypatch: pytest.MonkeyPatch) -> None:
-    ends = Ends(monkeypatch, FakeWire())
+def test_errors_of_a_deed_become_sentences_without_commands(ends: Ends) -> None:
     answer = ends.ask(kind="act", n=1, verb="undo")
     assert (answer["ok"], answer["text"]) == (False, "Nothing to undo.")
     answer = ends.ask(kind="act", n=2, verb="pause", ids=["bad"])
@@ -165,64 +178,53 @@ def test_errors_of_a_deed_become_sentences_without_commands(monkeypatch: pytest.
     assert ends.ask(kind="act", n=3, verb="format")["ok"] is False
 
 
-def test_a_deed_on_variables_waits_for_the_cell(monkeypatch: pytest.MonkeyPatch) -> None:
-    wire = FakeWire()
-    ends = Ends(monkeypatch, wire)
+def test_a_deed_on_variables_waits_for_the_cell(ends: Ends) -> None:
     ends.commands.busy = True
     answer = ends.ask(kind="act", n=1, verb="restore", ids=["t0"])
-    assert (answer["ok"], answer["busy"], wire.acts) == (False, True, [])
+    assert (answer["ok"], answer["busy"], ends.trials.acts) == (False, True, [])
     assert ends.ask(kind="act", n=2, verb="pause", ids=["t0"])["ok"] is True
     ends.commands.busy = False
     assert ends.ask(kind="act", n=3, verb="restore", ids=["t0"])["ok"] is True
 
 
-def test_a_verb_of_two_panes_goes_to_the_one_in_front(monkeypatch: pytest.MonkeyPatch) -> None:
-    trials, history = FakeWire("trials"), FakeWire("history")
-    ends = Ends(monkeypatch, trials, history)
+def test_a_verb_of_two_panes_goes_to_the_one_in_front(ends: Ends) -> None:
     ends.ask(kind="act", n=1, verb="pause", pane="history")
-    ends.channel.hear({"kind": "follow", "pane": "history"})
+    ends.follow("history")
     ends.ask(kind="act", n=2, verb="pause", ids=["x"])
     ends.ask(kind="act", n=3, verb="pause", pane="trials")
-    assert history.acts == [("pause", ()), ("pause", ("x",))]
-    assert trials.acts == [("pause", ())]
+    assert ends.history.acts == [("pause", ()), ("pause", ("x",))]
+    assert ends.trials.acts == [("pause", ())]
 
 
-def test_only_a_deed_that_is_done_makes_all_panes_look_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    trials, history = FakeWire("trials"), FakeWire("history")
-    ends = Ends(monkeypatch, trials, history)
+def test_only_a_deed_that_is_done_makes_all_panes_look_again(ends: Ends) -> None:
     ends.ask(kind="act", n=1, verb="pause", options={"dry": True})
-    assert (trials.renewed, history.renewed) == (0, 0)
+    assert (ends.trials.renewed, ends.history.renewed) == (0, 0)
     ends.ask(kind="act", n=1, verb="pause")
-    assert (trials.renewed, history.renewed) == (1, 1)
+    assert (ends.trials.renewed, ends.history.renewed) == (1, 1)
 
 
-def test_one_step_sends_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    wire = FakeWire()
-    ends = Ends(monkeypatch, wire)
-    ends.channel.hear({"kind": "follow", "pane": "trials"})
+def test_one_step_sends_one_message(ends: Ends) -> None:
+    ends.follow()
     ends.sent.clear()
-    wire.news = [{"kind": "trials", "at": at} for at in range(3)]
-    assert [ends.channel.step() for _ in range(4)] == [True, True, True, False]
+    ends.trials.news = [{"kind": "trials", "at": at} for at in range(3)]
+    assert ends.steps(4) == [True, True, True, False]
     assert [message["at"] for message, _ in ends.sent] == [0, 1, 2]
 
 
-def test_an_error_in_the_background_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    wire = FakeWire()
-    ends = Ends(monkeypatch, wire)
-    ends.channel.hear({"kind": "follow", "pane": "trials"})
+def test_an_error_in_the_background_is_said_once(ends: Ends) -> None:
+    ends.follow()
     ends.sent.clear()
     for _ in range(3):
-        wire.news = [OSError("disk")]
+        ends.trials.news = [OSError("disk")]
         ends.channel.step()
     assert [message["text"] for message, _ in ends.sent] == ["OSError: disk"]
 
 
-def test_nothing_is_pushed_while_nobody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    ends = Ends(monkeypatch, FakeWire())
+def test_nothing_is_pushed_while_nobody_looks(ends: Ends) -> None:
     ends.channel.renew()
     ends.channel.hear({"kind": "ping", "n": 1})
     assert ends.started == []
-    ends.channel.hear({"kind": "follow", "pane": "trials"})
+    ends.follow()
     assert len(ends.started) == 1
     ends.channel.renew()
     assert len(ends.started) == 1
@@ -236,80 +238,66 @@ def test_nothing_is_pushed_while_nobody_looks(monkeypatch: pytest.MonkeyPatch) -
     assert len(ends.started) == 2
 
 
-def follow(ends: Ends, view: str, pane: str | None, **more: Any) -> None:
-    ends.channel.hear({"kind": "follow", "view": view, "pane": pane, **more})
-
-
-def test_a_view_out_of_sight_leaves_the_other_live(monkeypatch: pytest.MonkeyPatch) -> None:
-    trials, history = FakeWire("trials"), FakeWire("history")
-    ends = Ends(monkeypatch, trials, history)
-    follow(ends, "a", "trials")
-    follow(ends, "b", "history")
+def test_a_view_out_of_sight_leaves_the_other_live(ends: Ends) -> None:
+    ends.follow("trials", view="a")
+    ends.follow("history", view="b")
     ends.sent.clear()
-    trials.news, history.news = [{"kind": "trials"}], [{"kind": "history"}]
-    assert [ends.channel.step() for _ in range(3)] == [True, True, False]
-    assert [message["kind"] for message, _ in ends.sent] == ["trials", "history"]
-    follow(ends, "b", None)
+    ends.trials.news, ends.history.news = [{"kind": "trials"}], [{"kind": "history"}]
+    assert ends.steps(3) == [True, True, False]
+    assert ends.kinds() == ["trials", "history"]
+    ends.follow(None, view="b")
     assert ends.channel.is_watched()
-    trials.news, history.news = [{"kind": "trials"}], [{"kind": "history"}]
-    assert [ends.channel.step() for _ in range(2)] == [True, False]
-    follow(ends, "a", None)
+    ends.trials.news, ends.history.news = [{"kind": "trials"}], [{"kind": "history"}]
+    assert ends.steps(2) == [True, False]
+    ends.follow(None, view="a")
     assert not ends.channel.is_watched()
 
 
-def test_a_view_that_is_silent_is_forgotten_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    trials, history = FakeWire("trials"), FakeWire("history")
-    ends = Ends(monkeypatch, trials, history)
-    follow(ends, "a", "trials")
-    follow(ends, "b", "history")
+def test_a_view_that_is_silent_is_forgotten_alone(ends: Ends) -> None:
+    ends.follow("trials", view="a")
+    ends.follow("history", view="b")
     ends.now = 29.0
     ends.channel.hear({"kind": "ping", "n": 1, "view": "b", "pane": "history"})
     ends.now = 31.0
     ends.sent.clear()
-    trials.news, history.news = [{"kind": "trials"}], [{"kind": "history"}]
-    assert [ends.channel.step() for _ in range(2)] == [True, False]
-    assert [message["kind"] for message, _ in ends.sent] == ["history"]
+    ends.trials.news, ends.history.news = [{"kind": "trials"}], [{"kind": "history"}]
+    assert ends.steps(2) == [True, False]
+    assert ends.kinds() == ["history"]
 
 
-def test_a_pane_that_comes_back_is_sent_only_if_it_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    wire, other = FakeWire(), FakeWire("history")
-    ends = Ends(monkeypatch, wire, other)
-    wire.count = "60"
-    follow(ends, "a", "trials")
-    follow(ends, "a", "history")
+def test_a_pane_that_comes_back_is_sent_only_if_it_changed(ends: Ends) -> None:
+    ends.trials.count = "60"
+    ends.follow("trials", view="a")
+    ends.follow("history", view="a")
     while ends.channel.step():
         pass
     ends.sent.clear()
-    follow(ends, "a", None)
-    follow(ends, "a", "trials", fresh=False)
-    assert (ends.channel.step(), ends.sent, wire.renewed) == (False, [], 1)
-    wire.news = [{"kind": "trials", "at": 1}]
-    follow(ends, "a", "trials", fresh=False)
+    ends.follow(None, view="a")
+    ends.follow("trials", view="a", fresh=False)
+    assert (ends.channel.step(), ends.sent, ends.trials.renewed) == (False, [], 1)
+    ends.trials.news = [{"kind": "trials", "at": 1}]
+    ends.follow("trials", view="a", fresh=False)
     assert [message for message, _ in ends.sent] == [{"kind": "trials", "at": 1}]
-    follow(ends, "b", "trials")
+    ends.follow("trials", view="b")
     assert [message for message, _ in ends.sent[1:]] == [{"kind": "trials", "rows": []}]
 
 
-def test_a_pane_that_failed_is_sent_in_full_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    wire = FakeWire()
-    ends = Ends(monkeypatch, wire)
-    whole, wire.full = wire.full, lambda: iter([][1])  # type: ignore[method-assign]
-    follow(ends, "a", "trials")
-    wire.full = whole  # type: ignore[method-assign]
+def test_a_pane_that_failed_is_sent_in_full_again(ends: Ends) -> None:
+    whole, ends.trials.full = ends.trials.full, lambda: iter([][1])  # type: ignore[method-assign]
+    ends.follow("trials", view="a")
+    ends.trials.full = whole  # type: ignore[method-assign]
     ends.sent.clear()
-    follow(ends, "a", "trials", fresh=False)
+    ends.follow("trials", view="a", fresh=False)
     assert [message for message, _ in ends.sent] == [{"kind": "trials", "rows": []}]
 
 
-def test_without_threads_changes_come_with_the_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    wire = FakeWire()
-    ends = Ends(monkeypatch, wire)
+def test_without_threads_changes_come_with_the_answers(ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nbckpt.notebook.widget.channel.starts", lambda _: False)
-    ends.channel.hear({"kind": "follow", "pane": "trials"})
-    wire.news = [{"kind": "trials", "at": 1}]
+    ends.follow()
+    ends.trials.news = [{"kind": "trials", "at": 1}]
     ends.sent.clear()
     ends.channel.hear({"kind": "ping", "n": 1, "pane": "trials"})
-    assert [message["kind"] for message, _ in ends.sent] == ["pong", "trials"]
+    assert ends.kinds() == ["pong", "trials"]
 
 
 def test_a_closed_channel_sends_nothing_and_has_no_thread() -> None:
@@ -325,42 +313,34 @@ def test_a_closed_channel_sends_nothing_and_has_no_thread() -> None:
     assert sent == []
 
 
-def test_a_failed_sync_is_told_whichever_pane_is_in_front(monkeypatch: pytest.MonkeyPatch) -> None:
-    trials, sync, history = FakeWire("trials"), FakeWire("sync"), FakeWire("history")
-    ends = Ends(monkeypatch, trials, sync, history)
-    ends.ask(kind="follow", pane="trials")
-    for wire in (trials, sync, history):
+def test_a_failed_sync_is_told_whichever_pane_is_in_front(ends: Ends) -> None:
+    ends.follow()
+    for wire in (ends.trials, ends.sync, ends.history):
         wire.news = [{"kind": wire.name}]
     ends.sent.clear()
-    assert [ends.channel.step() for _ in range(3)] == [True, True, False]
-    assert [message["kind"] for message, _ in ends.sent] == ["trials", "sync"]
+    assert ends.steps(3) == [True, True, False]
+    assert ends.kinds() == ["trials", "sync"]
 
 
-def test_a_slow_deed_lets_the_thread_hear_its_cancellation(monkeypatch: pytest.MonkeyPatch) -> None:
-    wire = FakeWire()
-    ends = Ends(monkeypatch, wire)
+def test_a_slow_deed_lets_the_thread_hear_its_cancellation(ends: Ends) -> None:
     hear = threading.Thread(target=ends.channel.hear, args=({"kind": "act", "n": 5, "verb": "pause"},))
     hear.start()
     hear.join()
     (worker,) = [thread for thread in ends.started if thread.name == "nbckpt-deed"]
-    assert wire.acts == []
+    assert ends.trials.acts == []
     worker.run()
-    assert wire.acts == [("pause", ())]
+    assert ends.trials.acts == [("pause", ())]
     assert [message["n"] for message, _ in ends.sent if message["kind"] == "answer"] == [5]
 
 
-def test_the_main_thread_does_a_slow_deed_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    wire = FakeWire()
-    ends = Ends(monkeypatch, wire)
+def test_the_main_thread_does_a_slow_deed_itself(ends: Ends) -> None:
     assert ends.ask(kind="act", n=6, verb="pause")["ok"]
     assert "nbckpt-deed" not in {thread.name for thread in ends.started}
 
 
-def test_tabs_tell_their_numbers_once_until_they_change(monkeypatch: pytest.MonkeyPatch) -> None:
-    wire, other = FakeWire(), FakeWire("checkpoints")
-    ends = Ends(monkeypatch, wire, other)
-    wire.count, other.count = "60", ""
-    ends.channel.hear({"kind": "follow", "pane": "trials"})
+def test_tabs_tell_their_numbers_once_until_they_change(ends: Ends) -> None:
+    ends.trials.count, ends.history.count = "60", ""
+    ends.follow()
 
     def tabs() -> list[Any]:
         while ends.channel.step():
@@ -370,6 +350,6 @@ def test_tabs_tell_their_numbers_once_until_they_change(monkeypatch: pytest.Monk
     assert tabs() == [{"kind": "tabs", "trials": "60"}]
     ends.channel.renew()
     assert len(tabs()) == 1
-    other.count = "7"
+    ends.history.count = "7"
     ends.channel.renew()
-    assert tabs()[1:] == [{"kind": "tabs", "trials": "60", "checkpoints": "7"}]
+    assert tabs()[1:] == [{"kind": "tabs", "trials": "60", "history": "7"}]

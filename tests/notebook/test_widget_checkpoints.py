@@ -59,9 +59,7 @@ def test_long_lists_come_in_pages() -> None:
     assert [(first, len(page)) for first, page in wires.pages([])] == [(0, 0)]
 
 
-def test_changes_are_only_the_new_rows(notebook: Notebook, typed: Typed) -> None:
-    clock = Clock()
-    wire = CheckpointsWire(typed, Pace(clock))
+def test_changes_are_only_the_new_rows(notebook: Notebook, wire: CheckpointsWire, clock: Clock) -> None:
     notebook.run("x = 1\n%ckpt save one")
     list(wire.full())
     assert wire.changes() == []
@@ -74,9 +72,9 @@ def test_changes_are_only_the_new_rows(notebook: Notebook, typed: Typed) -> None
     assert wire.changes() == []
 
 
-def test_a_checkpoint_that_another_kernel_deleted_goes(notebook: Notebook, typed: Typed) -> None:
-    clock = Clock()
-    wire = CheckpointsWire(typed, Pace(clock))
+def test_a_checkpoint_that_another_kernel_deleted_goes(
+    notebook: Notebook, wire: CheckpointsWire, clock: Clock, typed: Typed
+) -> None:
     notebook.run("x = 1\n%ckpt save one\n%ckpt save two")
     ref = ref_of(wire, "one@1")
     Tracker(typed.session().tracker.store.url).remove(["one"])
@@ -87,9 +85,9 @@ def test_a_checkpoint_that_another_kernel_deleted_goes(notebook: Notebook, typed
         wire.detail("checkpoint", [ref], {})
 
 
-def test_a_store_is_looked_at_once_a_second_at_most(notebook: Notebook, typed: Typed) -> None:
-    clock = Clock()
-    wire = CheckpointsWire(typed, Pace(clock))
+def test_a_store_is_looked_at_once_a_second_at_most(
+    notebook: Notebook, wire: CheckpointsWire, clock: Clock
+) -> None:
     list(wire.full())
     wire.changes()
     notebook.run("x = 1\n%ckpt save one")
@@ -110,8 +108,7 @@ def test_a_far_store_is_listed_only_when_asked(
     assert [row["label"] for row in rows_of(wire.changes())] == ["one@1"]
 
 
-def test_a_slow_look_makes_the_next_one_wait_longer() -> None:
-    clock = Clock()
+def test_a_slow_look_makes_the_next_one_wait_longer(clock: Clock) -> None:
     pace = Pace(clock)
     began, clock.time = clock.time, 3.0
     pace.looked(began)
@@ -121,9 +118,7 @@ def test_a_slow_look_makes_the_next_one_wait_longer() -> None:
     assert pace.is_due()
 
 
-def test_checkpoints_of_trials_are_marked(notebook: Notebook, typed: Typed) -> None:
-    clock = Clock()
-    wire = CheckpointsWire(typed, Pace(clock))
+def test_checkpoints_of_trials_are_marked(notebook: Notebook, wire: CheckpointsWire, clock: Clock) -> None:
     list(wire.full())
     notebook.run(
         "import nbckpt\ndef train(config):\n    nbckpt.report(loss=0.5, checkpoint={'w': config['lr']})\n"

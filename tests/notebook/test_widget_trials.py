@@ -64,6 +64,22 @@ def falling(config: dict[str, Any]) -> None:
         nbckpt.report(loss=config["lr"] / (step + 1), accuracy=0.5)
 
 
+@pytest.fixture
+def grid(place: Place) -> Place:
+    """A place with two trials that have ended, whose rows were sent."""
+    place.run(falling, {"lr": nbckpt.grid_search([0.1, 0.4])}, name="grid").wait()
+    place.full()
+    return place
+
+
+@pytest.fixture
+def one(place: Place) -> Place:
+    """A place with one trial that has ended, whose row was sent."""
+    place.run(falling, {"lr": 0.1}, name="grid").wait()
+    place.full()
+    return place
+
+
 def fails(config: dict[str, Any]) -> None:
     nbckpt.report({HOSTILE: 0.5, "loss": math.nan})
     raise ValueError(HOSTILE)
@@ -152,25 +168,21 @@ def test_only_changed_rows_are_sent_again(place: Place, live: Any) -> None:
     assert place.changes() == []
 
 
-def test_points_come_in_slices_and_only_when_curves_grow(place: Place) -> None:
-    place.run(falling, {"lr": nbckpt.grid_search([0.1, 0.4])}, name="grid").wait()
-    place.full()
-    (points,) = [message for message in place.changes() if message["kind"] == "points"]
+def test_points_come_in_slices_and_only_when_curves_grow(grid: Place) -> None:
+    (points,) = [message for message in grid.changes() if message["kind"] == "points"]
     assert (points["ids"], points["lengths"], points["metric"]) == (["t0", "t1"], [4, 4], "loss")
     steps, _, values = (array("d", data) for data in points["buffers"])
     assert list(steps) == [1, 2, 3, 4] * 2
     assert values[4:] == array("d", [0.4, 0.2, 0.4 / 3, 0.1])
-    assert place.changes() == []
+    assert grid.changes() == []
 
 
-def test_another_metric_brings_its_own_sparks_and_points(place: Place) -> None:
-    place.run(falling, {"lr": nbckpt.grid_search([0.1, 0.4])}, name="grid").wait()
-    place.full()
-    place.changes()
-    place.wire.choose("grid", "accuracy")
-    head, sparks = place.full()
+def test_another_metric_brings_its_own_sparks_and_points(grid: Place) -> None:
+    grid.changes()
+    grid.wire.choose("grid", "accuracy")
+    head, sparks = grid.full()
     assert (head["metric"], head["mode"], sparks["metric"]) == ("accuracy", "max", "accuracy")
-    (points,) = place.changes()
+    (points,) = grid.changes()
     assert set(array("d", points["buffers"][2])) == {0.5}
 
 
@@ -319,26 +331,22 @@ def act(place: Place, verb: str, *ids: str, **options: Any) -> dict[str, Any]:
     return place.wire.act(verb, ids, options)
 
 
-def test_notes_and_tags_take_any_text(place: Place) -> None:
-    place.run(falling, {"lr": 0.1}, name="grid").wait()
-    place.full()
-    act(place, "note", "t0", text="--errored <b>")
-    act(place, "tag", "t0", name="good")
-    row = place.rows()["t0"]
+def test_notes_and_tags_take_any_text(one: Place) -> None:
+    act(one, "note", "t0", text="--errored <b>")
+    act(one, "tag", "t0", name="good")
+    row = one.rows()["t0"]
     assert (row["note"], row["tags"]) == ("--errored <b>", ["good"])
-    act(place, "note", "t0", text="")
-    act(place, "tag", "t0", name="good", remove=True)
-    row = place.rows()["t0"]
+    act(one, "note", "t0", text="")
+    act(one, "tag", "t0", name="good", remove=True)
+    row = one.rows()["t0"]
     assert (row["note"], row["tags"]) == ("", [])
 
 
-@pytest.mark.parametrize("ids", [("--errored",), ("t99",), ("../grid/t0",), ("t0 t0",)])
-def test_ids_that_are_no_trials_are_refused(place: Place, ids: tuple[str, ...]) -> None:
-    place.run(falling, {"lr": 0.1}, name="grid").wait()
-    place.full()
-    for verb in ("pause", "stop", "retry", "restore", "note", "tag"):
-        with pytest.raises(NbckptError):
-            act(place, verb, *ids, text="x", name="x")
+def test_ids_that_are_no_trials_are_refused(one: Place, subtests: pytest.Subtests) -> None:
+    for ids in ("--errored", "t99", "../grid/t0", "t0 t0"):
+        for verb in ("pause", "stop", "retry", "restore", "note", "tag"):
+            with subtests.test(verb, ids=ids), pytest.raises(NbckptError):
+                act(one, verb, ids, text="x", name="x")
 
 
 def test_a_question_changes_nothing_and_names_the_deed(place: Place, live: Any) -> None:
@@ -354,11 +362,9 @@ def test_a_question_changes_nothing_and_names_the_deed(place: Place, live: Any) 
     until(lambda: [row["status"] for row in place.rows().values()] == ["paused", "paused", "running"])
 
 
-def test_what_all_trials_refuse_is_an_error(place: Place) -> None:
-    place.run(falling, {"lr": 0.1}, name="grid").wait()
-    place.full()
+def test_what_all_trials_refuse_is_an_error(one: Place) -> None:
     with pytest.raises(UsageError, match="nothing to pause"):
-        act(place, "pause", "t0")
+        act(one, "pause", "t0")
 
 
 def test_a_function_of_the_notebook_is_a_line_to_copy(place: Place) -> None:
@@ -370,14 +376,12 @@ def test_a_function_of_the_notebook_is_a_line_to_copy(place: Place) -> None:
         act(place, "run", line="falling lr=0.1")
 
 
-def test_details_of_a_trial_are_its_page(place: Place) -> None:
-    place.run(falling, {"lr": 0.1}, name="grid").wait()
-    place.full()
-    detail = place.wire.detail("trial", ["t0"], {})
+def test_details_of_a_trial_are_its_page(one: Place) -> None:
+    detail = one.wire.detail("trial", ["t0"], {})
     assert "grid/t0" in detail["html"]
     assert detail["data"]["id"] == "t0"
     with pytest.raises(UsageError):
-        place.wire.detail("trial", ["t0", "t1"], {})
+        one.wire.detail("trial", ["t0", "t1"], {})
 
 
 def drawing(config: dict[str, Any]) -> None:
