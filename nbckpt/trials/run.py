@@ -40,7 +40,7 @@ from nbckpt.trials.training.trainable import Trainable
 if TYPE_CHECKING:
     from optuna import Study
 
-_PATIENCE_S = 2.0
+PATIENCE_S = 2.0
 """How long a run waits without a word for the trials of the former one."""
 _log = logging.getLogger("nbckpt")
 
@@ -226,7 +226,7 @@ def _end_former(runner: Runner) -> None:
     try:
         while runner.pool.workers:
             runner.pause()
-            if not runner.wait(_PATIENCE_S):
+            if not runner.wait(PATIENCE_S):
                 names = ", ".join(list(runner.pool.running)[:8])
                 when = f"after the next result of {names}" if names else "when its callbacks have ended"
                 _log.warning("%s: the new run begins %s", name, when)

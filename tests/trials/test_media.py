@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import errno
+import io
 import json
 import math
+import re
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -35,7 +37,8 @@ from nbckpt.trials.model.trial import Trial, state_of
 numpy = pytest.importorskip("numpy", reason="makes images")
 
 ARRAY = numpy.arange(48, dtype=numpy.uint8).reshape(4, 4, 3)
-EXECUTORS = ["thread", "inline", "process"]
+
+Ran = Callable[..., Trial]
 
 
 @pytest.fixture
@@ -45,7 +48,7 @@ def session(tmp_path: Path) -> Session:
 
 
 @pytest.fixture
-def ran(session: Session) -> Callable[..., Trial]:
+def ran(session: Session) -> Ran:
     """Run a function that makes these reports, and return its trial as its journal says it."""
 
     def run(*reports: dict[str, Any], executor: str = "inline", name: str = "e") -> Trial:
@@ -69,20 +72,16 @@ def only(trial: Trial, name: str) -> StoredMedia:
     return media
 
 
-@pytest.mark.parametrize("executor", EXECUTORS)
-def test_media_of_each_executor_are_stored(ran: Callable[..., Trial], executor: str) -> None:
+@pytest.mark.parametrize("executor", ["thread", "inline", "process"])
+def test_media_of_each_executor_are_stored(ran: Ran, executor: str) -> None:
     image = nbckpt.media.Image(ARRAY, caption="a ramp")
     trial = ran({"loss": 1.0, "ramp": image}, {"loss": 0.5}, executor=executor)
     assert trial.status == "TERMINATED", trial.error
     assert [result["loss"] for result in trial.results] == [1.0, 0.5]
     assert all("ramp" not in result for result in trial.results)
     media = only(trial, "ramp")
-    assert (media.type, media.step, media.preview["width"], media.preview["caption"]) == (
-        "image",
-        1,
-        4,
-        "a ramp",
-    )
+    assert (media.type, media.step) == ("image", 1)
+    assert (media.preview["width"], media.preview["caption"]) == (4, "a ramp")
     pytest.importorskip("PIL", reason="loads images")
     assert (numpy.asarray(media.load()) == ARRAY).all()
     assert media.path == trial.folder.parent / "media" / f"{media.digest}.png"
@@ -95,10 +94,8 @@ def test_the_values_of_a_trainable_class_are_media_too(session: Session) -> None
 
     nbckpt.run(Steps, {}, name="e", folder=session.library.folder, executor="inline").wait()
     trial = Trial.read(session.library.folder / "e" / "t0")
-    assert [(media.name, media.step, media.load()) for media in trial.media] == [
-        ("note", 1, "long"),
-        ("note", 2, "long"),
-    ]
+    found = [(media.name, media.step, media.load()) for media in trial.media]
+    assert found == [("note", 1, "long"), ("note", 2, "long")]
     assert len(list((session.library.folder / "e" / "media").iterdir())) == 1
 
 
@@ -121,7 +118,7 @@ def test_equal_bytes_of_trials_are_stored_once(session: Session) -> None:
     assert len(list((experiment.folder / "media").iterdir())) == 1
 
 
-def test_a_bare_figure_and_its_axes_are_drawn(ran: Callable[..., Trial]) -> None:
+def test_a_bare_figure_and_its_axes_are_drawn(ran: Ran) -> None:
     figures = pytest.importorskip("matplotlib.figure", reason="needs matplotlib")
     figure = figures.Figure(figsize=(2, 1))
     axes = figure.subplots()
@@ -132,7 +129,7 @@ def test_a_bare_figure_and_its_axes_are_drawn(ran: Callable[..., Trial]) -> None
     assert media.preview["png"]
 
 
-def test_bare_frames_and_series_are_tables(ran: Callable[..., Trial]) -> None:
+def test_bare_frames_and_series_are_tables(ran: Ran) -> None:
     pandas = pytest.importorskip("pandas", reason="needs pandas")
     frame = pandas.DataFrame({"label": ["a", "b"], "score": [0.5, float("nan")]})
     counts = pandas.Series([3, 4], index=["cat", "dog"], name="count")
@@ -154,9 +151,7 @@ class Columns:
 
 
 @pytest.mark.parametrize("library", ["polars", "like polars"])
-def test_a_bare_frame_of_polars_is_a_table(
-    ran: Callable[..., Trial], library: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bare_frame_of_polars_is_a_table(ran: Ran, library: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if library == "polars":
         frame = pytest.importorskip("polars", reason="needs polars").DataFrame({"a": [1, 2], "b": ["x", "y"]})
     else:
@@ -166,20 +161,35 @@ def test_a_bare_frame_of_polars_is_a_table(
     assert json.loads(only(trial, "frame").read()) == {"columns": ["a", "b"], "rows": [[1, "x"], [2, "y"]]}
 
 
-def test_a_bare_image_of_pil_is_an_image(ran: Callable[..., Trial]) -> None:
+def test_a_bare_image_of_pil_is_an_image(ran: Ran) -> None:
     pil = pytest.importorskip("PIL.Image", reason="needs Pillow")
     trial = ran({"loss": 1.0, "image": pil.new("CMYK", (3, 2))})
     assert only(trial, "image").load().size == (3, 2)
+    assert dimensions(nbckpt.media.Image(pil.new("I;16", (4, 3))).encode().data) == (4, 3)
+    assert dimensions(nbckpt.media.Image(pil.new("F", (4, 3), 0.5)).encode().data) == (4, 3)
+    with pytest.raises(UsageError, match="must be from 0 to 1"):
+        nbckpt.media.Image(pil.new("F", (4, 3), 2.0))
 
 
-def test_media_in_dicts_and_lists_have_paths(ran: Callable[..., Trial]) -> None:
+def test_media_in_dicts_and_lists_have_paths(ran: Ran) -> None:
     image = nbckpt.media.Image(ARRAY)
     trial = ran({"val": {"loss": 1.0, "samples": [image, image]}, "plain": [1, 2]})
     assert {media.name for media in trial.media} == {"val/samples/0", "val/samples/1"}
     assert (trial.results[0]["val"], trial.results[0]["plain"]) == ({"loss": 1.0}, [1, 2])
+    inside: dict[str, Any] = {"note": nbckpt.media.Text("long"), "number": 1}
+    inside |= {f"again{number}": inside for number in range(20)}
+    plain: list[Any] = [1]
+    plain += [plain] * 20
+    deep: list[Any] = []
+    for _ in range(200):
+        deep = [deep]
+    trial = ran({"loss": 1.0, "inside": inside, "plain": plain, "deep": deep}, name="f")
+    assert trial.status == "TERMINATED", trial.traceback[-600:]
+    assert only(trial, "inside/note").load() == "long"
+    assert trial.results[0]["inside"]["number"] == 1
 
 
-def test_a_short_text_stays_and_a_long_one_is_stored(ran: Callable[..., Trial]) -> None:
+def test_a_short_text_stays_and_a_long_one_is_stored(ran: Ran) -> None:
     trial = ran({"loss": 1.0, "short": "a b", "long": "x" * 3_000})
     assert trial.results[0]["short"] == "a b"
     assert only(trial, "long").load() == "x" * 3_000
@@ -192,9 +202,7 @@ def kept_as_text(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 @pytest.mark.parametrize("array", [ARRAY, numpy.zeros(3)])
-def test_a_bare_array_says_once_what_to_write(
-    ran: Callable[..., Trial], caplog: pytest.LogCaptureFixture, array: Any
-) -> None:
+def test_a_bare_array_says_once_what_to_write(ran: Ran, caplog: pytest.LogCaptureFixture, array: Any) -> None:
     trial = ran({"loss": 1.0, "mask": array}, {"loss": 1.0, "mask": array})
     (message,) = kept_as_text(caplog)
     assert message == (
@@ -205,9 +213,7 @@ def test_a_bare_array_says_once_what_to_write(
     assert trial.media == []
 
 
-def test_another_object_says_once_for_each_metric(
-    ran: Callable[..., Trial], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_another_object_says_once_for_each_metric(ran: Ran, caplog: pytest.LogCaptureFixture) -> None:
     ran(*[{"loss": numpy.float32(1), "one": {1}, "two": {"a": Path("a")}, "list": [1, None]}] * 3)
     messages = kept_as_text(caplog)
     assert len(messages) == 2
@@ -215,28 +221,23 @@ def test_another_object_says_once_for_each_metric(
     assert "'one' is neither a number nor media but set" in messages[0]
 
 
-def test_media_above_a_limit_leave_a_text(
-    ran: Callable[..., Trial], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+def test_media_above_a_limit_of_size_or_number_leave_a_text(
+    ran: Ran, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("nbckpt.media.base.LARGEST", 1_000)
     trial = ran(*[{"loss": 1.0, "note": nbckpt.media.Text("x" * 1_001)}] * 2)
-    failure = (
-        "not kept: the text has 1 kB; the limit is 1 kB. Report a smaller one, or save it in a checkpoint"
-    )
-    assert [result["note"] for result in trial.results] == [failure] * 2
+    why = "not kept: the text has 1 kB; the limit is 1 kB. Report a smaller one, or save it in a checkpoint"
+    assert [result["note"] for result in trial.results] == [why] * 2
     assert len([record for record in caplog.records if "was not kept" in record.getMessage()]) == 1
     assert trial.status == "TERMINATED"
-
-
-def test_a_report_has_a_limited_number_of_media(ran: Callable[..., Trial]) -> None:
-    trial = ran({"loss": 1.0, "notes": [nbckpt.media.Text(str(number)) for number in range(103)]})
+    trial = ran({"loss": 1.0, "notes": [nbckpt.media.Text(str(at)) for at in range(103)]}, name="f")
     assert len(trial.media) == 100
     assert trial.results[0]["notes"][0].startswith("not kept: the limit is 100 media for one report")
 
 
 # matplotlib 3.9 calls a newer pyparsing by names that are deprecated there.
 @pytest.mark.filterwarnings("ignore:.*is deprecated:DeprecationWarning")
-def test_a_figure_that_cannot_be_drawn_leaves_a_text(ran: Callable[..., Trial]) -> None:
+def test_a_figure_that_cannot_be_drawn_leaves_a_text(ran: Ran) -> None:
     figures = pytest.importorskip("matplotlib.figure", reason="needs matplotlib")
     figure = figures.Figure()
     figure.suptitle("$\\nope$")
@@ -244,9 +245,9 @@ def test_a_figure_that_cannot_be_drawn_leaves_a_text(ran: Callable[..., Trial]) 
     assert trial.results[0]["figure"].startswith("not kept: ValueError")
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
+def test_what_is_not_an_image_is_refused(subtests: pytest.Subtests) -> None:
+    pytest.importorskip("PIL", reason="reads other files than PNG")
+    for given, message in [
         (numpy.zeros(3), "shape (3,) is not an image"),
         (numpy.full((2, 2), 1.5), "has values from 1.5 to 1.5; float64 must be from 0 to 1"),
         (numpy.full((2, 2), 300), "must be from 0 to 255"),
@@ -255,18 +256,14 @@ def test_a_figure_that_cannot_be_drawn_leaves_a_text(ran: Callable[..., Trial]) 
         (numpy.zeros((0, 2)), "has 2 x 0 pixels"),
         (numpy.broadcast_to(numpy.uint8(1), (10_000, 10_000)), "the limit is 50,000,000"),
         (b"GIF9", "not an image that Pillow can read"),
-    ],
-)
-def test_what_is_not_an_image_is_refused(given: Any, message: str) -> None:
-    pytest.importorskip("PIL", reason="reads other files than PNG")
-    with pytest.raises(UsageError) as refused:
-        nbckpt.media.Image(given)
-    assert message in str(refused.value)
+    ]:
+        with subtests.test(message), pytest.raises(UsageError, match=re.escape(message)):
+            nbckpt.media.Image(given)
 
 
-@pytest.mark.parametrize(
-    "array",
-    [
+def test_arrays_become_images_that_others_read(subtests: pytest.Subtests) -> None:
+    pil = pytest.importorskip("PIL.Image", reason="reads PNG")
+    for array in [
         numpy.ones((2, 3), bool),
         numpy.linspace(0, 1, 6).reshape(2, 3),
         numpy.full((2, 3), numpy.nan, numpy.float16),
@@ -275,19 +272,15 @@ def test_what_is_not_an_image_is_refused(given: Any, message: str) -> None:
         numpy.zeros((2, 3, 2), numpy.uint8),
         numpy.zeros((3, 2, 5), numpy.uint8),
         numpy.zeros((2, 3, 4), numpy.uint8),
-    ],
-)
-def test_arrays_become_images_that_others_read(array: Any) -> None:
-    pil = pytest.importorskip("PIL.Image", reason="reads PNG")
-    import io
-
-    png = nbckpt.media.Image(array).encode().data
-    with pil.open(io.BytesIO(png)) as image:
-        image.load()
-        assert image.size in {(3, 2), (5, 2)}
+    ]:
+        with subtests.test(array=array):
+            png = io.BytesIO(nbckpt.media.Image(array).encode().data)
+            with pil.open(png) as image:
+                image.load()
+                assert image.size in {(3, 2), (5, 2)}
 
 
-def test_a_file_keeps_its_ending(ran: Callable[..., Trial], tmp_path: Path) -> None:
+def test_a_file_keeps_its_ending(ran: Ran, tmp_path: Path) -> None:
     file = tmp_path / "w.tar"
     file.write_bytes(b"abc")
     trial = ran({"loss": 1.0, "weights": nbckpt.media.File(file)})
@@ -313,14 +306,11 @@ def test_a_repeated_step_replaces_its_media(session: Session) -> None:
     config = {"folder": str(folder.parent)}
     nbckpt.run(train, config, name="e", folder=folder, executor="inline", max_failures=1).wait()
     trial = Trial.read(folder / "e" / "t0")
-    assert [(media.step, media.load()) for media in trial.media] == [
-        (1, "0 False"),
-        (2, "1 True"),
-        (3, "2 True"),
-    ]
+    texts = [(media.step, media.load()) for media in trial.media]
+    assert texts == [(1, "0 False"), (2, "1 True"), (3, "2 True")]
 
 
-def test_the_journal_has_a_small_preview(ran: Callable[..., Trial]) -> None:
+def test_the_journal_has_a_small_preview(ran: Ran) -> None:
     noise = numpy.random.default_rng(1).integers(0, 256, (300, 300, 4), numpy.uint8)
     table = nbckpt.media.Table([["\U0001f600" * 99] * 50] * 50)
     trial = ran({"loss": 1.0, "noise": nbckpt.media.Image(noise), "table": table})
@@ -330,9 +320,9 @@ def test_the_journal_has_a_small_preview(ran: Callable[..., Trial]) -> None:
         assert len(json.dumps(media["preview"])) <= 8_000
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
+def test_a_hostile_journal_names_no_other_file(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    line = {"type": "image", "digest": "ab" * 32, "size": 3, "preview": {}}
+    for change in [
         {"digest": "../../secret"},
         {"digest": "ab"},
         {"ending": "../png"},
@@ -342,18 +332,16 @@ def test_the_journal_has_a_small_preview(ran: Callable[..., Trial]) -> None:
         {"size": -1},
         {"size": 1 << 40},
         {"size": True},
-    ],
-)
-def test_a_hostile_journal_names_no_other_file(tmp_path: Path, change: dict[str, Any]) -> None:
-    line = {"type": "image", "digest": "ab" * 32, "size": 3, "preview": {}}
+    ]:
+        with subtests.test(change=change):
+            assert list(stored(tmp_path, 1, {"a": line | change})) == []
     assert len(list(stored(tmp_path, 1, {"a": line}))) == 1
-    assert list(stored(tmp_path, 1, {"a": line | change})) == []
     assert list(stored(tmp_path, 1, ["a"])) == []
     (media,) = stored(tmp_path, 1, {"a": line | {"preview": {"png": "x" * 9_000}}})
     assert media.preview == {}
 
 
-def test_changed_missing_and_linked_files_are_refused(ran: Callable[..., Trial], tmp_path: Path) -> None:
+def test_changed_missing_and_linked_files_are_refused(ran: Ran, tmp_path: Path) -> None:
     media = only(ran({"loss": 1.0, "note": nbckpt.media.Text("long")}), "note")
     media.path.write_bytes(b"lung")
     with pytest.raises(CorruptError, match="is not what was reported"):
@@ -367,7 +355,7 @@ def test_changed_missing_and_linked_files_are_refused(ran: Callable[..., Trial],
         media.load()
 
 
-def test_show_has_the_media_by_step(session: Session, ran: Callable[..., Trial]) -> None:
+def test_show_has_the_media_by_step(session: Session, ran: Ran) -> None:
     image, table = nbckpt.media.Image(ARRAY), nbckpt.media.Table([{"a": 1, "b": "x"}])
     trial = ran(
         {"loss": 1.0, "ramp": image, "note": nbckpt.media.Text("first")},
@@ -389,19 +377,13 @@ def test_show_has_the_media_by_step(session: Session, ran: Callable[..., Trial])
     assert html.count("data:image/png") == 1
     only(trial, "preds").path.write_bytes(b"{}")
     assert "'preds' of result 2 is not what was reported" in said(session, "show e/t0")
-
-
-def test_json_has_type_digest_and_size(session: Session, ran: Callable[..., Trial]) -> None:
-    trial = ran({"loss": 1.0, "note": nbckpt.media.Text("long")})
-    shown = json.loads(said(session, "show e/t0 --json"))
+    trial = ran({"loss": 1.0, "note": nbckpt.media.Text("long")}, name="f")
+    shown = json.loads(said(session, "show f/t0 --json"))
     digest = only(trial, "note").digest
     assert shown["media"] == [{"name": "note", "step": 1, "type": "text", "digest": digest, "size": 4}]
-
-
-def test_a_missing_image_shows_its_preview(session: Session, ran: Callable[..., Trial]) -> None:
     pytest.importorskip("PIL", reason="makes previews")
-    only(ran({"loss": 1.0, "ramp": nbckpt.media.Image(ARRAY)}), "ramp").path.unlink()
-    shown = said(session, "show e/t0")
+    only(ran({"loss": 1.0, "ramp": nbckpt.media.Image(ARRAY)}, name="g"), "ramp").path.unlink()
+    shown = said(session, "show g/t0")
     assert "ramp, step 1 (preview)" in shown
     assert "'ramp' of result 1 is not here" in shown
 
@@ -413,7 +395,7 @@ def kept(trial: Trial) -> set[str]:
     return {file.name for file in (trial.folder.parent / "media").iterdir()}
 
 
-def test_gc_deletes_media_that_no_journal_names(session: Session, ran: Callable[..., Trial]) -> None:
+def test_gc_and_rm_keep_the_media_that_a_journal_names(session: Session, ran: Ran) -> None:
     trial = ran({"loss": 1.0, "note": nbckpt.media.Text("long")})
     used, unused = kept(trial), trial.folder.parent / "media" / f"{'ab' * 32}.png"
     unused.write_bytes(b"x" * 2_000)
@@ -424,6 +406,9 @@ def test_gc_deletes_media_that_no_journal_names(session: Session, ran: Callable[
     assert "Freed 2 kB" in said(session, "gc")
     assert kept(trial) == used | {other.name}
     assert only(trial, "note").load() == "long"
+    said(session, "rm e")
+    said(session, "undo")
+    assert only(Trial.read(trial.folder), "note").load() == "long"
 
 
 @pytest.mark.slow
@@ -448,16 +433,7 @@ def test_gc_keeps_the_media_of_a_running_experiment(session: Session) -> None:
     assert file.exists()
 
 
-def test_gc_keeps_all_media_beside_a_damaged_journal(session: Session, ran: Callable[..., Trial]) -> None:
-    trial = ran({"loss": 1.0, "note": nbckpt.media.Text("long")})
-    journal = trial.folder / "events.jsonl"
-    journal.write_bytes(journal.read_bytes().replace(b'"digest":"', b'"digest":"0'))
-    before = kept(trial)
-    said(session, "gc")
-    assert kept(trial) == before
-
-
-def test_gc_keeps_all_media_beside_a_kind_of_later(session: Session, ran: Callable[..., Trial]) -> None:
+def test_gc_keeps_all_media_beside_a_strange_journal(session: Session, ran: Ran) -> None:
     trial = ran({"loss": 1.0, "note": nbckpt.media.Text("long")})
     only(trial, "note").path.with_name(f"{'ab' * 32}.wav").touch()
     line = {"type": "audio", "digest": "ab" * 32, "size": 0, "preview": {}}
@@ -468,11 +444,14 @@ def test_gc_keeps_all_media_beside_a_kind_of_later(session: Session, ran: Callab
     said(session, "gc")
     assert kept(trial) == before
     assert len(Trial.read(trial.folder).media) == 1
+    trial = ran({"loss": 1.0, "note": nbckpt.media.Text("long")}, name="f")
+    before, file = kept(trial), trial.folder / "events.jsonl"
+    file.write_bytes(file.read_bytes().replace(b'"digest":"', b'"digest":"0'))
+    said(session, "gc")
+    assert kept(trial) == before
 
 
-def test_no_link_to_other_media_is_followed(
-    session: Session, ran: Callable[..., Trial], tmp_path: Path
-) -> None:
+def test_no_link_to_other_media_is_followed(session: Session, ran: Ran, tmp_path: Path) -> None:
     trial = ran({"loss": 1.0})
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -484,7 +463,7 @@ def test_no_link_to_other_media_is_followed(
     assert len(list(outside.iterdir())) == 1
 
 
-def test_verify_reads_the_media(session: Session, ran: Callable[..., Trial]) -> None:
+def test_verify_reads_the_media(session: Session, ran: Ran) -> None:
     note = nbckpt.media.Text("long")
     trial = ran({"loss": 1.0, "note": note}, {"loss": 1.0, "note": note})
     assert "1 file of media, no damage" in said(session, "verify")
@@ -492,13 +471,6 @@ def test_verify_reads_the_media(session: Session, ran: Callable[..., Trial]) -> 
     result = parse(TABLE, ["verify", "e/t0"], "%ckpt").run(session)
     assert result.exit_status == 2
     assert "'note' of result 1 is not what was reported" in text(result.page())
-
-
-def test_media_come_back_with_their_experiment(session: Session, ran: Callable[..., Trial]) -> None:
-    trial = ran({"loss": 1.0, "note": nbckpt.media.Text("long")})
-    said(session, "rm e")
-    said(session, "undo")
-    assert only(Trial.read(trial.folder), "note").load() == "long"
 
 
 # HTML and SVG in a sandbox; see also tests/notebook/test_media_browser.py.
@@ -528,9 +500,7 @@ MARKUP = (
 
 
 @pytest.mark.parametrize("kind", ["Html", "Svg"])
-def test_markup_is_only_the_srcdoc_of_a_sandbox(
-    session: Session, ran: Callable[..., Trial], kind: str
-) -> None:
+def test_markup_is_only_the_srcdoc_of_a_sandbox(session: Session, ran: Ran, kind: str) -> None:
     pages = {f"page{number}": getattr(nbckpt.media, kind)(html) for number, html in enumerate(MARKUP)}
     ran({"loss": 1.0, **pages})
     tags = Attributes(html_of(parse(TABLE, ["show", "e/t0"], "%ckpt").run(session))).tags
@@ -542,16 +512,15 @@ def test_markup_is_only_the_srcdoc_of_a_sandbox(
     assert not [name for _, attributes in tags for name in attributes if name.startswith("on")]
 
 
-def test_a_large_page_is_named_and_not_shown(session: Session, ran: Callable[..., Trial]) -> None:
+def test_a_large_page_is_named_and_not_shown(session: Session, ran: Ran) -> None:
     ran({"loss": 1.0, "page": nbckpt.media.Html("<p>" * 3_500_000)})
     result = parse(TABLE, ["show", "e/t0"], "%ckpt").run(session)
     assert "'page' of step 1 is too large to show here (10.5 MB)" in text(result.page())
     assert len(html_of(result)) < 100_000
 
 
-@pytest.mark.parametrize(
-    ("markup", "is_shown"),
-    [
+def test_markup_that_would_crash_a_browser_is_not_shown(subtests: pytest.Subtests) -> None:
+    for markup, is_shown in [
         ("<div>" * 100_000, False),
         ("<a><div>" * 300, False),
         ("<div><!-- </div> -->" * 600, False),
@@ -560,29 +529,33 @@ def test_a_large_page_is_named_and_not_shown(session: Session, ran: Callable[...
         ("<ul>" + "<li>a" * 2_000, True),
         ("<p>a<br>" * 2_000, True),
         ("<table>" + "<tr><td>a</td></tr>" * 5_000 + "</table>", True),
-    ],
-)
-def test_markup_that_would_crash_a_browser_is_not_shown(markup: str, is_shown: bool) -> None:
-    assert is_flat(markup) == is_shown
+    ]:
+        with subtests.test(markup=markup[:40]):
+            assert is_flat(markup) == is_shown
 
 
-def test_names_and_captions_are_escaped(session: Session, ran: Callable[..., Trial]) -> None:
+def test_names_and_captions_are_escaped(session: Session, ran: Ran) -> None:
     mark = "<b onclick=x>\u202e"
     ran({"loss": 1.0, mark: nbckpt.media.Text("long", caption=mark), "t": nbckpt.media.Table([{mark: mark}])})
     shown = parse(TABLE, ["show", "e/t0"], "%ckpt").run(session)
     assert "\u202e" not in text(shown.page()) + html_of(shown)
     assert "<b onclick" not in html_of(shown)
-
-
-def test_text_with_odd_characters_is_stored(ran: Callable[..., Trial]) -> None:
-    trial = ran({"loss": 1.0, "\ud800": nbckpt.media.Text("a\ud800b\0"), "html": nbckpt.media.Html("\ud800")})
+    trial = ran(
+        {"loss": 1.0, "\ud800": nbckpt.media.Text("a\ud800b\0"), "html": nbckpt.media.Html("\ud800")},
+        name="g",
+    )
     assert [media.load() for media in trial.media] == ["a?b\0", "?"]
+    trial = ran(
+        {"loss": 1.0, "n" * 501: nbckpt.media.Text("long"), "n" * 500: nbckpt.media.Text("long")}, name="f"
+    )
+    assert trial.results[0]["n" * 501].startswith("not kept: the limit is 500 characters for a name")
+    assert only(trial, "n" * 500).load() == "long"
 
 
 # Where numbers are meant.
 
 
-def test_tables_and_frames_hold_media_apart_from_numbers(session: Session, ran: Callable[..., Trial]) -> None:
+def test_tables_and_frames_hold_media_apart_from_numbers(session: Session, ran: Ran) -> None:
     pytest.importorskip("pandas", reason="makes frames")
     trial = ran({"loss": 1.0, "note": nbckpt.media.Text("long")}, {"loss": 0.5})
     digest = only(trial, "note").digest
@@ -596,7 +569,7 @@ def test_tables_and_frames_hold_media_apart_from_numbers(session: Session, ran: 
 
 
 @pytest.mark.parametrize("command", ["best e --mode min", "plot e", "trials e --sort best --mode min"])
-def test_media_are_no_metric(session: Session, ran: Callable[..., Trial], command: str) -> None:
+def test_media_are_no_metric(session: Session, ran: Ran, command: str) -> None:
     ran({"loss": 1.0, "note": nbckpt.media.Text("long")})
     try:
         answer = said(session, f"{command} --metric note")
@@ -606,12 +579,9 @@ def test_media_are_no_metric(session: Session, ran: Callable[..., Trial], comman
     assert "loss" in answer
 
 
-def test_short_texts_are_shown_by_step(session: Session, ran: Callable[..., Trial]) -> None:
-    ran(
-        {"loss": 1.0, "note": "first words"},
-        {"loss": 1.0, "note": "more words", "val": {"a": "b"}},
-        {"loss": 1},
-    )
+def test_short_texts_are_shown_by_step(session: Session, ran: Ran) -> None:
+    second = {"loss": 1.0, "note": "more words", "val": {"a": "b"}}
+    ran({"loss": 1.0, "note": "first words"}, second, {"loss": 1})
     shown = [line.split() for line in said(session, "show e/t0").splitlines()]
     assert ["note", "more", "words", "2"] in shown
     assert ["val/a", "b", "2"] in shown
@@ -640,7 +610,7 @@ def test_callbacks_and_searches_see_numbers_only(session: Session) -> None:
 
 
 def test_a_full_disk_fails_the_trial_and_names_nothing(
-    session: Session, ran: Callable[..., Trial], monkeypatch: pytest.MonkeyPatch
+    session: Session, ran: Ran, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -681,35 +651,36 @@ def test_media_of_format_1_are_read(tmp_path: Path) -> None:
     assert only(Trial.read(folder), "note").load() == "long"
 
 
-def test_a_name_that_is_too_long_is_said(ran: Callable[..., Trial]) -> None:
-    trial = ran({"loss": 1.0, "n" * 501: nbckpt.media.Text("long"), "n" * 500: nbckpt.media.Text("long")})
-    assert trial.results[0]["n" * 501].startswith("not kept: the limit is 500 characters for a name")
-    assert only(trial, "n" * 500).load() == "long"
+class Hostile(nbckpt.media.Text):
+    """Media that a worker encodes as it likes."""
+
+    def __init__(self, *encoded: Any) -> None:
+        self.encoded = Encoded(*encoded)
+
+    def encode(self) -> Encoded:
+        return self.encoded
 
 
-@pytest.mark.parametrize(
-    "table",
-    [b"", b"3", b"{}", b'{"columns":{},"rows":{}}', b'{"columns":["a"],"rows":[[1,2]]}', b"[" * 9_000],
-)
-def test_a_hostile_table_is_no_table(
-    session: Session, ran: Callable[..., Trial], table: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("nbckpt.media.documents.Table.encode", lambda _: Encoded("table", table))
-    trial = ran({"loss": 1.0, "table": nbckpt.media.Table([])})
-    with pytest.raises(CorruptError, match="'table' of result 1 is not a table"):
-        only(trial, "table").load()
-    assert "'table' of result 1 is not a table" in said(session, "show e/t0")
+def test_a_hostile_table_is_no_table(session: Session, ran: Ran, subtests: pytest.Subtests) -> None:
+    ragged = b'{"columns":["a"],"rows":[[1,2]]}'
+    for at, table in enumerate([b"", b"3", b"{}", b'{"columns":{},"rows":{}}', ragged, b"[" * 9_000]):
+        trial = ran({"loss": 1.0, "table": Hostile("table", table)}, name=f"e{at}")
+        with (
+            subtests.test(table=table),
+            pytest.raises(CorruptError, match="'table' of result 1 is not a table"),
+        ):
+            only(trial, "table").load()
+        with subtests.test("shown", table=table):
+            assert "'table' of result 1 is not a table" in said(session, f"show e{at}/t0")
 
 
-@pytest.mark.parametrize("png", [b"", b"GIF", SIGNATURE, SIGNATURE + b"\0\0\0\rIHDR" + b"\xff" * 20])
-def test_a_hostile_image_is_no_image(
-    session: Session, ran: Callable[..., Trial], png: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("nbckpt.media.images.Image.encode", lambda _: Encoded("image", png))
-    trial = ran({"loss": 1.0, "image": nbckpt.media.Image(ARRAY)})
-    with pytest.raises(CorruptError, match="is not an image"):
-        only(trial, "image").load()
-    assert "image/png" not in html_of(parse(TABLE, ["show", "e/t0"], "%ckpt").run(session))
+def test_a_hostile_image_is_no_image(session: Session, ran: Ran, subtests: pytest.Subtests) -> None:
+    for at, png in enumerate([b"", b"GIF", SIGNATURE, SIGNATURE + b"\0\0\0\rIHDR" + b"\xff" * 20]):
+        trial = ran({"loss": 1.0, "image": Hostile("image", png)}, name=f"e{at}")
+        with subtests.test(png=png), pytest.raises(CorruptError, match="is not an image"):
+            only(trial, "image").load()
+        with subtests.test("shown", png=png):
+            assert "image/png" not in html_of(parse(TABLE, ["show", f"e{at}/t0"], "%ckpt").run(session))
 
 
 def test_a_tensor_with_channels_first_is_an_image() -> None:
@@ -727,7 +698,7 @@ def test_a_tensor_with_channels_first_is_an_image() -> None:
     assert dimensions(nbckpt.media.Image(Tensor()).encode().data) == (8, 8)
 
 
-def test_step_and_name_are_for_trials_only(session: Session, ran: Callable[..., Trial]) -> None:
+def test_step_and_name_are_for_trials_only(session: Session, ran: Ran) -> None:
     ran({"loss": 1.0, "note": nbckpt.media.Text("long")})
     for ref in ("e", "e/t0@1", "other"):
         with pytest.raises(UsageError, match="--step and --name are for the media of a trial"):
@@ -743,48 +714,22 @@ def test_a_hostile_worker_writes_no_other_file(tmp_path: Path, encoded: Encoded)
     assert list(tmp_path.rglob("*")) == []
 
 
-def test_containers_that_contain_themselves_end(ran: Callable[..., Trial]) -> None:
-    inside: dict[str, Any] = {"note": nbckpt.media.Text("long"), "number": 1}
-    inside |= {f"again{number}": inside for number in range(20)}
-    plain: list[Any] = [1]
-    plain += [plain] * 20
-    deep: list[Any] = []
-    for _ in range(200):
-        deep = [deep]
-    trial = ran({"loss": 1.0, "inside": inside, "plain": plain, "deep": deep})
-    assert trial.status == "TERMINATED", trial.traceback[-600:]
-    assert only(trial, "inside/note").load() == "long"
-    assert trial.results[0]["inside"]["number"] == 1
-
-
-@pytest.mark.parametrize("data", [3, "x", [1, 2], [[1], [1, 2]], [{"a": 1}, 2], {"a": 3}, None])
-def test_what_is_not_a_table_is_refused(data: Any) -> None:
-    with pytest.raises(UsageError, match=r"Table takes|of the table must have|not a table"):
-        nbckpt.media.Table(data)
-
-
-@pytest.mark.parametrize(
-    ("data", "columns", "rows"),
-    [
+def test_tables_are_made_of_rows_and_columns(subtests: pytest.Subtests) -> None:
+    for data, columns, rows in [
         ([], [], []),
         ([[1, None]], ["column 0", "column 1"], [[1, None]]),
         ([{"a": 1}, {"b": math.inf}], ["a", "b"], [[1, None], [None, "inf"]]),
         ({"a": [1, 2], "b": ["x"]}, ["a", "b"], [[1, "x"], [2, None]]),
         ([[numpy.int8(1), numpy.datetime64("2026-01-01"), 1 << 70]], None, [[1, "2026-01-01", str(1 << 70)]]),
-    ],
-)
-def test_tables_are_made_of_rows_and_columns(data: Any, columns: Any, rows: Any) -> None:
-    table = json.loads(nbckpt.media.Table(data).encode().data)
-    assert table["rows"] == rows
-    assert columns is None or table["columns"] == columns
-
-
-def test_images_of_pil_with_16_bits_or_floats_are_images() -> None:
-    pil = pytest.importorskip("PIL.Image", reason="needs Pillow")
-    assert dimensions(nbckpt.media.Image(pil.new("I;16", (4, 3))).encode().data) == (4, 3)
-    assert dimensions(nbckpt.media.Image(pil.new("F", (4, 3), 0.5)).encode().data) == (4, 3)
-    with pytest.raises(UsageError, match="must be from 0 to 1"):
-        nbckpt.media.Image(pil.new("F", (4, 3), 2.0))
+    ]:
+        with subtests.test(data=data):
+            table = json.loads(nbckpt.media.Table(data).encode().data)
+            assert table["rows"] == rows
+            assert columns is None or table["columns"] == columns
+    message = r"Table takes|of the table must have|not a table"
+    for data in [3, "x", [1, 2], [[1], [1, 2]], [{"a": 1}, 2], {"a": 3}, None]:
+        with subtests.test(data=data), pytest.raises(UsageError, match=message):
+            nbckpt.media.Table(data)
 
 
 @pytest.mark.parametrize("executor", ["inline", "process"])

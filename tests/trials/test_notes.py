@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from trials.runs import ran
 
 import nbckpt
 from nbckpt.commands import TABLE, Session, parse
@@ -23,11 +24,10 @@ HOSTILE = "<script>alert(1)</script> \x1b[31mred\x1b[0m \x07 {{ 7*7 }} %s \u202e
 
 
 @pytest.fixture
-def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
+def session(store: Path) -> Session:
     """Return a session over an experiment `e` with two trials."""
-    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
-    tracker = nbckpt.Tracker(tmp_path / "store")
-    nbckpt.run(lambda config: nbckpt.report(loss=1), name="e", num_samples=2, executor="inline").wait()
+    tracker = nbckpt.Tracker(store)
+    ran(lambda config: nbckpt.report(loss=1), name="e", num_samples=2, executor="inline")
     return Session(tracker, AutoMirror(tracker.store, in_background=False), {})
 
 
@@ -77,22 +77,16 @@ def test_what_cannot_be_is_refused(session: Session) -> None:
 
 def test_a_hostile_note_is_text_everywhere(session: Session) -> None:
     annotation.change(folder(session), note=HOSTILE, add=["good"])
-    for words in (
-        ("note", "t0"),
-        ("show", "e/t0"),
-        ("trials", "e"),
-        ("trials", "e", "--where", "note != ''"),
-    ):
-        shown = run(session, *words)
-        bundle = shown._repr_mimebundle_(None, None)
+    trials = ("trials", "e")
+    for words in (("note", "t0"), ("show", "e/t0"), trials, (*trials, "--where", "note != ''")):
+        bundle = run(session, *words)._repr_mimebundle_(None, None)
         assert "<script>" not in bundle["text/html"]
         assert "\x1b" not in bundle["text/plain"] + bundle["text/html"]
         assert "\u202e" not in bundle["text/plain"]
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
+def test_a_damaged_file_is_named_and_harms_nothing(session: Session, subtests: pytest.Subtests) -> None:
+    for content in [
         b"",
         b"{",
         b"[]",
@@ -100,16 +94,15 @@ def test_a_hostile_note_is_text_everywhere(session: Session) -> None:
         b'{"format":99}',
         b"[" * 100_000,
         b'{"note":"' + b"x" * (2 << 20),
-    ],
-)
-def test_a_damaged_file_is_named_and_harms_nothing(session: Session, content: bytes) -> None:
-    (folder(session) / annotation.FILE).write_bytes(content)
-    assert annotation.FILE in annotation.read(folder(session)).damage
-    assert any(annotation.FILE in note for note in run(session, "show", "e/t0").page().notes)
-    assert len(run(session, "trials", "e").page().tables[0].rows) == 2
-    with pytest.raises(nbckpt.NbckptError):
-        run(session, "note", "t0", "text")
-    assert (folder(session) / annotation.FILE).read_bytes() == content
+    ]:
+        with subtests.test(content=content):
+            (folder(session) / annotation.FILE).write_bytes(content)
+            assert annotation.FILE in annotation.read(folder(session)).damage
+            assert any(annotation.FILE in note for note in run(session, "show", "e/t0").page().notes)
+            assert len(run(session, "trials", "e").page().tables[0].rows) == 2
+            with pytest.raises(nbckpt.NbckptError):
+                run(session, "note", "t0", "text")
+            assert (folder(session) / annotation.FILE).read_bytes() == content
 
 
 def test_a_link_that_leads_outside_is_not_followed(session: Session, tmp_path: Path) -> None:
@@ -135,7 +128,7 @@ def test_a_failed_write_changes_nothing(session: Session, monkeypatch: pytest.Mo
 
 def test_a_lock_that_cannot_be_had_is_our_error(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     lock = folder(session).parents[1] / ".e.notes.lock"
-    monkeypatch.setattr(annotation, "_LOCK_S", 0.01)
+    monkeypatch.setattr(annotation, "LOCK_S", 0.01)
     lock.mkdir()
     with pytest.raises(StoreError, match=r"cannot lock .*\.e\.notes\.lock"):
         run(session, "note", "t0", "x")
@@ -147,14 +140,9 @@ def test_a_lock_that_cannot_be_had_is_our_error(session: Session, monkeypatch: p
 
 
 def test_tags_of_many_threads_are_all_kept(session: Session) -> None:
-    threads = [
-        threading.Thread(target=annotation.change, args=(folder(session),), kwargs={"add": [f"tag{number}"]})
-        for number in range(8)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as pool:
+        for number in range(8):
+            pool.submit(annotation.change, folder(session), add=[f"tag{number}"])
     assert len(annotation.read(folder(session)).tags) == 8
 
 

@@ -86,7 +86,7 @@ def test_the_front_is_what_no_other_trial_dominates(rows: list[Any], modes: tupl
 )
 def test_blocks_do_not_change_the_front(points: list[tuple[int, ...]], block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(algorithm, "_BLOCK", block)
+        patch.setattr(algorithm, "BLOCK", block)
         front = undominated(points)
     assert front == {point for point in points if not any(surpasses(other, point) for other in points)}
 
@@ -145,9 +145,8 @@ def test_one_objective_has_no_front() -> None:
         experiment.pareto()
 
 
-@pytest.mark.parametrize(
-    ("metric", "mode", "message"),
-    [
+def test_objectives_that_do_not_fit_are_refused(store: Path, subtests: pytest.Subtests) -> None:
+    for metric, mode, message in [
         (["loss", "size"], ["min"] * 3, "needs a mode for each metric"),
         (["loss", "size"], ["min", "low"], "needs a mode for each metric"),
         (["loss", "size"], "", "needs a mode for each metric"),
@@ -157,12 +156,11 @@ def test_one_objective_has_no_front() -> None:
         (5, "min", "metric=5, mode='min': give texts"),
         ("loss", 5, "metric='loss', mode=5: give texts"),
         ("loss", ["min", "max"], "needs a mode for each metric"),
-    ],
-)
-def test_objectives_that_do_not_fit_are_refused(metric: Any, mode: Any, message: str, store: Path) -> None:
-    with pytest.raises(UsageError, match=message):
-        made(metric=metric, mode=mode)
-    assert not store.exists()
+    ]:
+        with subtests.test(metric=metric, mode=mode):
+            with pytest.raises(UsageError, match=message):
+                made(metric=metric, mode=mode)
+            assert not store.exists()
 
 
 def test_one_mode_may_stand_for_all_metrics() -> None:

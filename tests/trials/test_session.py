@@ -399,9 +399,10 @@ def test_get_checkpoint_changes_nothing_and_follows_the_saves(start: Start) -> N
 
 
 @pytest.fixture
-def reporter(tmp_path: Path) -> StatusReporter:
-    offers = CheckpointStager(CheckpointFolder(tmp_path / "trial"))
-    return StatusReporter(offers, trial_name="e/t0", trial_id="t0", logdir=str(tmp_path / "trial"))
+def reporter(tmp_path: Path) -> Iterator[StatusReporter]:
+    stager = CheckpointStager(CheckpointFolder(tmp_path / "trial"))
+    yield StatusReporter(stager, trial_name="e/t0", trial_id="t0", logdir=str(tmp_path / "trial"))
+    stager.drop()
 
 
 def test_a_reporter_names_its_trial_and_needs_a_running_function(
@@ -413,9 +414,7 @@ def test_a_reporter_names_its_trial_and_needs_a_running_function(
         reporter(loss=1)
 
 
-def test_a_reporter_keeps_its_checkpoint_and_knows_if_it_is_new(
-    reporter: StatusReporter,
-) -> None:
+def test_a_reporter_keeps_its_checkpoint_and_knows_if_it_is_new(reporter: StatusReporter) -> None:
     assert (reporter.get_checkpoint(), reporter.has_new_checkpoint()) == (None, False)
     place = Path(reporter.make_checkpoint_dir(step=3))
     assert place.is_dir()
@@ -428,7 +427,6 @@ def test_a_reporter_keeps_its_checkpoint_and_knows_if_it_is_new(
     assert not place.exists()
     with pytest.raises(NotFoundError, match="write it before you report it"):
         reporter.set_checkpoint(place)
-    reporter._stager.drop()
 
 
 # Whose trial it is.

@@ -112,14 +112,14 @@ def test_a_folder_that_was_made_again_is_another_one(tmp_path: Path, monkeypatch
     folder = tmp_path / "work"
     folder.mkdir()
     monkeypatch.chdir(folder)
-    former = spare._start_of({})
-    assert spare._start_of({}) == former
+    former = spare.start_of({})
+    assert spare.start_of({}) == former
     folder.rename(tmp_path / "away")
     folder.mkdir()
     monkeypatch.chdir(folder)
-    assert spare._start_of({}) != former
+    assert spare.start_of({}) != former
     folder.rmdir()
-    assert spare._start_of({}) is None
+    assert spare.start_of({}) is None
 
 
 def test_a_dead_spare_is_replaced(started: list[Interpreter]) -> None:

@@ -33,6 +33,7 @@ from nbckpt.trials.executors.artifacts import Sender, changed_files, take_in
 from nbckpt.trials.model import summary_file
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.view import internals
+from waiting import until
 
 SECONDS = 60
 URL = "test://up"
@@ -190,8 +191,7 @@ class Idle:
 
     def ended(self) -> None:
         """Wait until nothing is under way, without hearing of failures."""
-        for task in list(self.callback._tasks.values()):
-            assert task.syncer._engine.wait(SECONDS)
+        until(lambda: all(task.idle for task in list(self.callback.tasks.values())))
 
     def end(self) -> None:
         self.callback.on_experiment_end(self.experiment.trials)

@@ -21,6 +21,7 @@ from nbckpt.trials import Catalog, Status, Trainable
 from nbckpt.trials.engine import open_trial
 from nbckpt.trials.engine.open_attempt import OpenAttempt
 from nbckpt.trials.engine.open_trial import OpenTrial, end_all
+from nbckpt.trials.model.journal import Journal
 from nbckpt.trials.model.view import internals
 from nbckpt.trials.training import session
 
@@ -142,23 +143,20 @@ def test_a_result_that_says_done_ends_the_trial(store: Path) -> None:
     assert read(store).trials[0].status == Status.TERMINATED
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
+def test_a_count_that_is_not_a_number_is_refused(subtests: pytest.Subtests) -> None:
+    for name, value in [
         ("time_this_iter_s", None),
         ("time_this_iter_s", "x"),
         ("timesteps_this_iter", "abc"),
         ("timesteps_this_iter", math.nan),
         ("episodes_this_iter", math.inf),
         ("episodes_this_iter", []),
-    ],
-)
-def test_a_count_that_is_not_a_number_is_refused(name: str, value: Any) -> None:
-    with nbckpt.track("e") as run:
-        with pytest.raises(UsageError, match=f"{name}=.* must be a number"):
-            run.report({name: value}, checkpoint={"at": 0})
-        run.report(timesteps_this_iter=None, time_this_iter_s="2")
-        assert (run.trial.iteration, run.trial.checkpoint_name) == (1, None)
+    ]:
+        with subtests.test(name=name, value=value), nbckpt.track("e") as run:
+            with pytest.raises(UsageError, match=f"{name}=.* must be a number"):
+                run.report({name: value}, checkpoint={"at": 0})
+            run.report(timesteps_this_iter=None, time_this_iter_s="2")
+            assert (run.trial.iteration, run.trial.checkpoint_name) == (1, None)
 
 
 def test_a_configuration_is_updated_with_a_dict() -> None:
@@ -362,14 +360,14 @@ def test_a_full_disk_fails_the_trial_and_says_so(monkeypatch: pytest.MonkeyPatch
 
 def test_ctrl_c_while_a_result_is_written_keeps_the_trial_open(monkeypatch: pytest.MonkeyPatch) -> None:
     run = nbckpt.track("e")
-    append, presses = run._attempt._recorder._journal.append, iter([True])
+    append, presses = Journal.append, iter([True])
 
     def interrupted(*arguments: Any, **options: Any) -> None:
         append(*arguments, **options)
         if next(presses, False):
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(run._attempt._recorder._journal, "append", interrupted)
+    monkeypatch.setattr(Journal, "append", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run.report(loss=1)
     run.report(loss=2)

@@ -147,7 +147,6 @@ def test_checkpoints_and_files_move_to_and_from_an_actor(worker: Worker, tmp_pat
     record = worker.save()
     assert record is not None
     assert (tmp_path / "t0" / record.name / "n").read_text() == "3"
-    worker._bring(last=True)
     assert (tmp_path / "t0" / "plot").read_text() == "3"
     worker.run(lambda result: False)
     worker.restore(record)

@@ -254,7 +254,7 @@ def interrupted_run(train: Any, **options: Any) -> Experiment:
 @pytest.fixture
 def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """A run of `e` whose trial reports when the event is set; the next run does not wait long in silence."""
-    monkeypatch.setattr(sys.modules["nbckpt.trials.run"], "_PATIENCE_S", 0.01)
+    monkeypatch.setattr(sys.modules["nbckpt.trials.run"], "PATIENCE_S", 0.01)
     go, started = threading.Event(), threading.Event()
 
     def train(config: dict[str, Any]) -> None:

@@ -69,6 +69,9 @@ class SyncerCallback(BackgroundCallback):
         config: Where and how to upload; without an `upload_dir` nothing is uploaded.
         clock: Returns seconds that only grow.
 
+    Attributes:
+        tasks: The uploads of trials and of the experiment's own files, by name.
+
     Raises:
         UsageError: The config is not valid, or a threshold in the environment is not a number.
     """
@@ -92,7 +95,7 @@ class SyncerCallback(BackgroundCallback):
         self._clock = clock
         self._thresholds = sync_thresholds()
         self._url = ""
-        self._tasks: dict[str, UploadTask] = {}
+        self.tasks: dict[str, UploadTask] = {}
         self._done: set[str] = set()
         """The trials that ended and are up to date in `upload_dir`."""
         self._changed: Callable[[], object] = lambda: None
@@ -110,7 +113,7 @@ class SyncerCallback(BackgroundCallback):
 
     def trouble(self) -> list[str]:
         """Return a sentence for each target that is not up to date; at the end also for running uploads."""
-        tasks = list(self._tasks.items())
+        tasks = list(self.tasks.items())
         troubles = [
             f"{name} is not up to date at {task.remote}: {task.trouble}"
             for name, task in tasks
@@ -122,7 +125,7 @@ class SyncerCallback(BackgroundCallback):
 
     def setup(self, experiment: ExperimentView) -> None:
         """See `Callback.setup`."""
-        self._tasks.clear()
+        self.tasks.clear()
         self._done.clear()
         self._is_given_up = False
         self._note = None
@@ -165,18 +168,18 @@ class SyncerCallback(BackgroundCallback):
             return
         self._is_ending = True
         try:
-            self._await(list(self._tasks))
+            self._await(list(self.tasks))
             self._forget()
             for trial in [trial for trial in trials if trial.id not in self._done]:
                 self._send_last(trial)
-            self._await(list(self._tasks))
+            self._await(list(self.tasks))
             if trials:
                 self._send_experiment(trials[0].folder.parent)
                 self._await([OBJECTS, spec_file.FILE, ORIGIN])
                 self._settle_note()
         finally:
             self._is_ending = False
-        self._tasks = {name: task for name, task in self._tasks.items() if task.trouble}
+        self.tasks = {name: task for name, task in self.tasks.items() if task.trouble}
         self._done.clear()
 
     def _settle_note(self) -> None:
@@ -192,9 +195,9 @@ class SyncerCallback(BackgroundCallback):
             StoreError: A target is not up to date, and no call said so yet. The message names each trial with
                 its error.
         """
-        self._await(list(self._tasks))
+        self._await(list(self.tasks))
         said = []
-        for name, task in list(self._tasks.items()):
+        for name, task in list(self.tasks.items()):
             if task.trouble and not task.is_raised:
                 task.is_raised = True
                 said.append(f"{name}: {task.trouble}")
@@ -204,7 +207,7 @@ class SyncerCallback(BackgroundCallback):
     def cancel(self) -> None:
         """See `Callback.cancel`: nothing further is uploaded."""
         self._is_given_up = True
-        for task in list(self._tasks.values()):
+        for task in list(self.tasks.values()):
             task.syncer.cancel()
 
     def _send(self, trial: Trial, *, forced: bool = True) -> None:
@@ -212,12 +215,12 @@ class SyncerCallback(BackgroundCallback):
         if state_of(trial).media:
             self._send_folder(trial.folder.parent / MEDIA, forced=forced)
         with self._lock:
-            if (task := self._tasks.get(trial.id)) is None:
+            if (task := self.tasks.get(trial.id)) is None:
                 syncer, remote = background(self.config, self._clock), f"{self._url}/{trial.id}"
                 tell = partial(self._note.tell, trial) if self._note else (lambda: None)
                 syncer.base_options = TransferOptions(incomplete=incomplete, before=tell)
                 patterns = partial(left_out, artifacts=self.config.sync_artifacts)
-                task = self._tasks[trial.id] = UploadTask(syncer, trial.folder, remote, patterns)
+                task = self.tasks[trial.id] = UploadTask(syncer, trial.folder, remote, patterns)
             task.is_last = False
         self._ask(task, forced=forced)
 
@@ -226,9 +229,9 @@ class SyncerCallback(BackgroundCallback):
         settle(PROVENANCE_S)  # a trial may end before git has answered
         with self._lock:
             self._send(trial)
-            self._tasks[trial.id].is_last = True
+            self.tasks[trial.id].is_last = True
             self._forget()
-            running = [name for name, task in self._tasks.items() if task.is_last and not task.idle]
+            running = [name for name, task in self.tasks.items() if task.is_last and not task.idle]
         if len(running) >= _MOST_AT_ONCE:
             self._await(running[:1])
 
@@ -246,7 +249,7 @@ class SyncerCallback(BackgroundCallback):
         if isinstance(syncer, DefaultSyncer):
             syncer = FileSyncer(syncer)
         task = UploadTask(syncer, folder, self._url, all_but_experiment)
-        self._ask(self._tasks.setdefault(spec_file.FILE, task), forced=True)
+        self._ask(self.tasks.setdefault(spec_file.FILE, task), forced=True)
 
     def _send_folder(self, folder: Path, *, forced: bool = True) -> None:
         """Upload a folder of the experiment that is not a trial's, if it exists."""
@@ -254,13 +257,13 @@ class SyncerCallback(BackgroundCallback):
             syncer, remote = background(self.config, self._clock), f"{self._url}/{folder.name}"
             with self._lock:
                 task = UploadTask(syncer, folder, remote, lambda _: EXCLUDE)
-                task = self._tasks.setdefault(folder.name, task)
+                task = self.tasks.setdefault(folder.name, task)
             self._ask(task, forced=forced)
 
     def _await(self, names: Sequence[str]) -> None:
         """Wait for the tasks with these names; cancel a task that takes too long."""
         limit = 2 * (self.config.sync_timeout or TIMEOUT_S) + 1  # for the running upload and the waiting one
-        for task in [self._tasks[name] for name in names if name in self._tasks]:
+        for task in [self.tasks[name] for name in names if name in self.tasks]:
             deadline = time.monotonic() + limit
             while not task.wait(min(_LOOK_S, deadline - time.monotonic())):
                 self._changed()
@@ -271,9 +274,9 @@ class SyncerCallback(BackgroundCallback):
 
     def _forget(self) -> None:
         """Drop the tasks of trials that have ended and are up to date in `upload_dir`."""
-        for name, task in list(self._tasks.items()):
+        for name, task in list(self.tasks.items()):
             if task.is_last and task.wait(0) and not task.trouble:
-                del self._tasks[name]
+                del self.tasks[name]
                 self._done.add(name)
 
 

@@ -33,14 +33,14 @@ class SpareInterpreter:
             kept, self._kept = self._kept, None
         if kept is not None:
             spare, start = kept
-            if start == _start_of(environment) and spare.process.poll() is None:
+            if start == start_of(environment) and spare.process.poll() is None:
                 return spare
             spare.end()
         return Interpreter(environment)
 
     def prepare(self, environment: Mapping[str, str]) -> None:
         """Start a spare unless there is one. If that fails, there is none: the next trial starts its own."""
-        start = _start_of(environment)
+        start = start_of(environment)
         with self._lock, suppress(OSError):
             if self._kept is None and start is not None:
                 self._kept = Interpreter(environment), start
@@ -53,7 +53,7 @@ class SpareInterpreter:
             kept[0].end()
 
 
-def _start_of(environment: Mapping[str, str]) -> Any:
+def start_of(environment: Mapping[str, str]) -> Any:
     """Return what a process inherits at its start, to be compared; None if the working folder is gone."""
     try:
         folder, place = Path.cwd(), Path().stat()

@@ -20,7 +20,7 @@ FILE = "notes.json"
 LONGEST_NOTE = 10_000
 MOST_TAGS = 100
 _MOST_BYTES = 1 << 20
-_LOCK_S = 10.0
+LOCK_S = 10.0
 _SHOWN = 40
 _TAG = re.compile(r"[\w][\w.:/+-]{0,99}")
 _FORM = {"format": int, "note": str, "tags": [str]}
@@ -97,7 +97,7 @@ def change(
         if not _TAG.fullmatch(tag):
             raise UsageError(f"{tag[:40]!r} is not a tag: use letters, digits and . : / + - _")
     # see docs/decisions/0085
-    lock = file_lock(trial.parent.parent / f".{trial.parent.name}.notes.lock", timeout=_LOCK_S)
+    lock = file_lock(trial.parent.parent / f".{trial.parent.name}.notes.lock", timeout=LOCK_S)
     with explained("lock", lock.lock_file):
         try:
             lock.acquire()

@@ -9,7 +9,7 @@ from operator import itemgetter
 Point = tuple[float, ...]
 """The values of several objectives, each so that smaller is better, without NaN."""
 
-_BLOCK = 2048
+BLOCK = 2048
 
 
 def undominated(points: Iterable[Point]) -> set[Point]:
@@ -23,10 +23,10 @@ def undominated(points: Iterable[Point]) -> set[Point]:
     """
     left, front = sorted(set(points)), set[Point]()
     while left:  # a point comes after all that dominate it
-        block = left[:_BLOCK]
+        block = left[:BLOCK]
         kept = _outside_of(block, left)
         front.update(kept.intersection(block))
-        left = [point for point in left[_BLOCK:] if point in kept]
+        left = [point for point in left[BLOCK:] if point in kept]
     return front
 
 
