@@ -6,7 +6,7 @@ import os
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pytest
 
@@ -43,6 +43,30 @@ class Number(nbckpt.State):
 
     def load(self, fileobj: IO[bytes]) -> None:
         self.value = pickle.load(fileobj)
+
+
+class Model:
+    """An object that tells its state, as a torch module does."""
+
+    def __init__(self, weight: float = 0.0) -> None:
+        self.weight = weight
+
+    def state_dict(self) -> dict[str, float]:
+        return {"weight": self.weight}
+
+    def load_state_dict(self, state: dict[str, float]) -> None:
+        self.weight = state["weight"]
+
+
+def loaded(value: Any, other: Any) -> Any:
+    """Save a value, load it into another one, and return the value of the state."""
+    state = nbckpt.State.of("value", value)
+    nbckpt.save_all_states()
+    state.close()
+    state = nbckpt.State.of("value", other)
+    assert nbckpt.load_state(state)
+    state.close()
+    return state.value
 
 
 def restarted(job: Path, name: str = "n", default: int = -1) -> tuple[bool, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import defaultdict
 from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import pytest
@@ -20,17 +21,8 @@ ODD = [
     *("con", "CON", "nul", "nul.txt", "com1", "lpt9.x", "aux ", "aux.", "con.state", "conin$"),
     *("a", "A", "ä", "a\u0308", "ß", "ss", "ſ", "İ", "i\u0307", "K", "k", "ﬁ", "fi"),  # noqa: RUF001  are alike
     *(" a", "a ", "a.", "a\n", "a\0", "\x7f", "*?<>|\"'", "%41", "\ud800", "\udfff\ud800", "-rf", "$(x)"),
-    *(
-        "a" * 80,
-        "a" * 81,
-        "a" * 82,
-        "é" * 300,
-        "x" * 100_000,
-        "manifest.json",
-        "manifest",
-        "n.state",
-        ".nbckpt-tmp",
-    ),
+    *("a" * 80, "a" * 81, "a" * 82, "é" * 300, "x" * 100_000),
+    *("manifest.json", "manifest", "n.state", ".nbckpt-tmp"),
 ]
 # With what systems do not tell apart close together.
 texts = st.one_of(
@@ -53,10 +45,11 @@ def test_two_names_never_share_a_file_on_any_system(one: str, other: str) -> Non
     assert folded(file_name(one)) != folded(file_name(other))
 
 
-@pytest.mark.parametrize("one", ODD, ids=range(len(ODD)))
-def test_no_two_odd_names_share_a_file(one: str) -> None:
-    alike = [name for name in ODD if folded(file_name(name)) == folded(file_name(one))]
-    assert alike == [one]
+def test_no_two_odd_names_share_a_file() -> None:
+    names = defaultdict(list)
+    for name in ODD:
+        names[folded(file_name(name))].append(name)
+    assert [alike for alike in names.values() if len(alike) > 1] == []
 
 
 @pytest.mark.slow
@@ -87,9 +80,9 @@ def test_states_with_any_names_load_their_own_values(tmp_path: Path, names: list
     assert len(list(newest.folder.glob("*.state"))) == len(names)
 
 
-@pytest.mark.parametrize("name", ["model", "step-1", "epoch_2", ".adaptdl-epoch", "v1.0"])
-def test_a_plain_name_is_also_the_file_name(name: str) -> None:
-    assert file_name(name) == f"{name}.state"
+def test_a_plain_name_is_also_the_file_name() -> None:
+    names = ["model", "step-1", "epoch_2", ".adaptdl-epoch", "v1.0"]
+    assert list(map(file_name, names)) == [f"{name}.state" for name in names]
 
 
 def test_an_odd_name_is_recognizable_in_its_file_name() -> None:

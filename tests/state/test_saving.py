@@ -14,6 +14,7 @@ import sys
 import textwrap
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -243,14 +244,11 @@ def test_a_url_is_refused_before_any_work(url: str, tmp_path: Path, monkeypatch:
         pass
     with nbckpt.states.use_folder():
         state = Number()
-        for call in (
-            lambda: nbckpt.save_all_states(url),
-            lambda: nbckpt.states.save_state(state, url),
-        ):
+        for call in (nbckpt.save_all_states, partial(nbckpt.states.save_state, state)):
             with pytest.raises(UsageError, match="in a folder"):
-                call()
+                call(url)
         monkeypatch.setenv("ADAPTDL_CHECKPOINT_PATH", url)
-        for call in (nbckpt.save_all_states, lambda: nbckpt.load_state(state)):
+        for call in (nbckpt.save_all_states, partial(nbckpt.load_state, state)):
             with pytest.raises(UsageError, match="in a folder"):
                 call()
     assert list(tmp_path.iterdir()) == []
@@ -347,15 +345,9 @@ def test_foreign_folders_are_kept_and_not_loaded(
     job: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Other programs call their folders so, too."""
-    for name in (
-        "checkpoint-old",
-        "checkpoint-",
-        "checkpoint-007",
-        "checkpoint--1",
-        "checkpoint-\u0661",
-        "best",
-    ):
-        (job / name).mkdir(parents=True)
+    for end in ("old", "", "007", "-1", "\u0661"):
+        (job / f"checkpoint-{end}").mkdir(parents=True)
+    (job / "best").mkdir()
     (job / "checkpoint-500" / "weights").mkdir(parents=True)
     (job / "checkpoint-12" / "manifest.json").mkdir(parents=True)
     for number, text in ((7, '{"files": 1}'), (8, "[1]")):
@@ -455,19 +447,6 @@ def test_a_save_with_one_damaged_state_is_skipped_entirely(job: Path) -> None:
     assert (restarted(job, "a"), restarted(job, "b")) == ((True, 1), (True, 1))
 
 
-def remove_file(folder: Path) -> None:
-    (folder / "n.state").unlink()
-
-
-def truncate(folder: Path) -> None:
-    os.truncate(folder / "n.state", 3)
-
-
-def lengthen(folder: Path) -> None:
-    with (folder / "n.state").open("ab") as file:
-        file.write(b"x")
-
-
 def flip(folder: Path) -> None:
     data = bytearray((folder / "n.state").read_bytes())
     data[2] ^= 1
@@ -490,54 +469,52 @@ def make_folder(folder: Path) -> None:
     (folder / "n.state").mkdir()
 
 
-def no_manifest(folder: Path) -> None:
-    (folder / "manifest.json").write_bytes(b"")
-
-
-DAMAGES: dict[str, Callable[[Path], None]] = {
-    damage.__name__: damage
-    for damage in (remove_file, truncate, lengthen, flip, link_file, make_pipe, make_folder, no_manifest)
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "removed": lambda folder: (folder / "n.state").unlink(),
+    "cut short": lambda folder: os.truncate(folder / "n.state", 3),
+    "too long": lambda folder: (folder / "n.state").write_bytes((folder / "n.state").read_bytes() + b"x"),
+    "changed": flip,
+    "a link": link_file,
+    "a pipe": make_pipe,
+    "a folder": make_folder,
+    "no manifest": lambda folder: (folder / "manifest.json").write_bytes(b""),
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_load_detects_damage_and_fails_without_an_older_save(job: Path, damage: str) -> None:
-    save(1)
-    DAMAGES[damage](save(2))
-    assert restarted(job) == (True, 1)
-    DAMAGES[damage](job / "checkpoint-1")
-    with pytest.raises(CorruptError, match=r"no save in '.*/job' is complete: .* move it away"):
-        restarted(job)
+def test_load_detects_damage_and_fails_without_an_older_save(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    for name, damage in DAMAGES.items():
+        job = tmp_path / name / "job"
+        with subtests.test(name), nbckpt.states.use_folder(job):
+            save(1)
+            damage(save(2))
+            assert restarted(job) == (True, 1)
+            damage(job / "checkpoint-1")
+            with pytest.raises(CorruptError, match=r"no save in '.*/job' is complete: .* move it away"):
+                restarted(job)
 
 
-def name_file(file: str) -> dict[str, Any]:
-    return {"states": {"n": [file, 4, "00"]}}
+FILES = ["../n.state", "/etc/n.state", "..\\n.state", "c:n.state", "m.state", "n.state\0", ""]
+HOSTILE: list[dict[str, Any]] = [
+    *({"states": {"n": [file, 4, "00"]}} for file in FILES),
+    *({"states": {"n": ["n.state", size, "00"]}} for size in (float("inf"), -1)),
+    *({"states": {"n": entry}} for entry in ([5, 1, "00"], ["n.state"], None)),
+    *({"states": states} for states in (["n"], None)),
+    *({"replicas": number} for number in (None, float("inf"))),
+    {"states": [[[]]] * 3, "replicas": {}},
+]
 
 
-@pytest.mark.parametrize(
-    "hostile",
-    [
-        *map(
-            name_file, ["../n.state", "/etc/n.state", "..\\n.state", "c:n.state", "m.state", "n.state\0", ""]
-        ),
-        {"states": {"n": ["n.state", float("inf"), "00"]}},
-        {"states": {"n": ["n.state", -1, "00"]}},
-        {"states": {"n": [5, 1, "00"]}},
-        {"states": {"n": ["n.state"]}},
-        {"states": {"n": None}},
-        {"states": ["n"]},
-        {"states": None},
-        {"replicas": None},
-        {"replicas": float("inf")},
-        {"states": [[[]]] * 3, "replicas": {}},
-    ],
-    ids=str,
-)
-def test_a_hostile_manifest_is_corrupt(job: Path, tmp_path: Path, hostile: dict[str, Any]) -> None:
+def test_a_hostile_manifest_is_corrupt(job: Path, tmp_path: Path, subtests: pytest.Subtests) -> None:
     (tmp_path / "n.state").write_bytes(pickle.dumps(5))
-    edit(save(1), **hostile)
-    with pytest.raises(CorruptError, match="no save in"):
-        restarted(job)
+    made = save(1)
+    whole = (made / "manifest.json").read_bytes()
+    for hostile in HOSTILE:
+        (made / "manifest.json").write_bytes(whole)
+        edit(made, **hostile)
+        with subtests.test(str(hostile)), pytest.raises(CorruptError, match="no save in"):
+            restarted(job)
 
 
 def test_a_manifest_that_is_nested_too_deeply_is_corrupt(job: Path) -> None:
@@ -682,19 +659,18 @@ def test_load_finds_the_newer_save_if_the_older_disappears(
     job: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     save(1)
-    real = StateFolder._numbers
-    listed: list[set[int]] = []
+    real = StateFolder.folders
+    listed: list[list[Path]] = []
 
-    def numbers(self: StateFolder, **how: bool) -> set[int]:
-        numbers = real(self, **how)
-        if not listed:
-            listed.append(numbers)
+    def folders(self: StateFolder) -> list[Path]:
+        listed.append(real(self))
+        if len(listed) == 1:
             save_in_another_job(job, "n", keep=1)
-        return numbers
+        return listed[-1]
 
-    monkeypatch.setattr(StateFolder, "_numbers", numbers)
+    monkeypatch.setattr(StateFolder, "folders", folders)
     assert restarted(job) == (True, 2)
-    assert listed == [{1}]
+    assert listed[0] == [job / "checkpoint-1"]
 
 
 WRITER = """

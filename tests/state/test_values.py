@@ -30,21 +30,9 @@ from nbckpt.errors import CodecError, CorruptError
 from nbckpt.states import snapshot
 from nbckpt.states.registry import current
 from nbckpt.states.values import read, write
+from state.conftest import Model, loaded
 
 pytestmark = pytest.mark.usefixtures("job")
-
-
-class Model:
-    """What tells its own state, as a torch module does."""
-
-    def __init__(self, weight: float = 0.0) -> None:
-        self.weight = weight
-
-    def state_dict(self) -> dict[str, float]:
-        return {"weight": self.weight}
-
-    def load_state_dict(self, state: dict[str, float]) -> None:
-        self.weight = state["weight"]
 
 
 class Unreferable:
@@ -70,16 +58,6 @@ class Settings(dict[str, int]):
 
 def names() -> list[str]:
     return [name for name, _ in current.get().live()]
-
-
-def loaded_after(value: Any, other: Any) -> tuple[Any, bool]:
-    """Save *value*, load it into *other*; return what the state holds then, and whether it is *other*."""
-    state = nbckpt.State.of("value", value)
-    nbckpt.save_all_states()
-    state.close()
-    state = nbckpt.State.of("value", other)
-    assert nbckpt.load_state(state)
-    return state.value, state.value is other
 
 
 def settings_of(**items: int) -> Settings:
@@ -113,27 +91,26 @@ ARRAYS: dict[str, tuple[Any, Any]] = {
 }
 
 
-@pytest.mark.parametrize("kind", IN_PLACE)
-def test_a_container_is_filled_in_place(kind: str) -> None:
-    saved, other = IN_PLACE[kind]
-    wanted, version = pickle.loads(pickle.dumps(saved)), getattr(saved, "version", None)
-    loaded, is_other = loaded_after(saved, other)
-    assert is_other
-    assert (loaded, type(loaded), getattr(loaded, "version", None)) == (wanted, type(wanted), version)
-    assert list(loaded) == list(wanted)
+def test_a_container_is_filled_in_place(subtests: pytest.Subtests) -> None:
+    for kind, (saved, other) in IN_PLACE.items():
+        wanted, version = pickle.loads(pickle.dumps(saved)), getattr(saved, "version", None)
+        with subtests.test(kind):
+            value = loaded(saved, other)
+            assert value is other
+            assert (value, type(value), getattr(value, "version", None)) == (wanted, type(wanted), version)
+            assert list(value) == list(wanted)
 
 
-@pytest.mark.parametrize("kind", ARRAYS)
-def test_an_array_of_the_same_shape_and_type_is_filled_in_place(kind: str) -> None:
-    saved, other = ARRAYS[kind]
-    loaded, is_other = loaded_after(saved.copy(), other)
-    assert is_other
-    assert np.array_equal(loaded, saved)
+def test_an_array_of_the_same_shape_and_type_is_filled_in_place(subtests: pytest.Subtests) -> None:
+    for kind, (saved, other) in ARRAYS.items():
+        with subtests.test(kind):
+            assert loaded(saved.copy(), other) is other
+            assert np.array_equal(other, saved)
 
 
 def test_filling_a_view_does_not_change_the_rest_of_its_memory() -> None:
     whole = np.full(6, 9)
-    loaded_after(np.arange(3), whole[::2])
+    loaded(np.arange(3), whole[::2])
     assert whole.tolist() == [0, 9, 1, 9, 2, 9]
 
 
@@ -172,14 +149,13 @@ def is_same(one: Any, other: Any) -> bool:
     return type(one) is type(other) and pickle.dumps(one) == pickle.dumps(other)
 
 
-@pytest.mark.parametrize("kind", REPLACED)
-def test_other_values_are_replaced_and_the_old_value_is_kept(kind: str) -> None:
+def test_other_values_are_replaced_and_the_old_value_is_kept(subtests: pytest.Subtests) -> None:
     """The old object itself does not change."""
-    saved, other = REPLACED[kind]
-    before = copy.deepcopy(other)
-    loaded, _ = loaded_after(saved, other)
-    assert is_same(loaded, saved)
-    assert is_same(other, before)
+    for kind, (saved, other) in REPLACED.items():
+        before = copy.deepcopy(other)
+        with subtests.test(kind):
+            assert is_same(loaded(saved, other), saved)
+            assert is_same(other, before)
 
 
 def test_a_plain_value_is_counted_up_in_its_state() -> None:
@@ -205,9 +181,9 @@ def test_an_estimator_is_restored_fitted() -> None:
 
 def test_arrays_with_shared_memory_share_it_again() -> None:
     whole = np.arange(10_000.0)
-    loaded, _ = loaded_after((whole, whole[10:]), ())
-    loaded[0][10] = -1
-    assert loaded[1][0] == -1
+    one, other = loaded((whole, whole[10:]), ())
+    one[10] = -1
+    assert other[0] == -1
 
 
 # What tells its own state.
@@ -351,9 +327,7 @@ def test_a_state_with_a_taken_name_gives_an_error_but_no_warning(caplog: pytest.
 
 
 @pytest.mark.slow
-def test_dropping_a_closed_state_ignores_an_unhashable_namesake(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_dropping_a_closed_state_ignores_an_unhashable_namesake(caplog: pytest.LogCaptureFixture) -> None:
     """A state that cannot be hashed has taken the name of the closed one."""
 
     class Unhashable(nbckpt.State):
@@ -378,30 +352,18 @@ def test_an_unpicklable_value_is_named() -> None:
     assert not nbckpt.load_state(state)
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"nbckpt value 1",
-        b"nbckpt value 2\n[[1], []]\nx",
-        pickle.dumps({"a": 1}),
-        b"nbckpt value 1\n",
-        b"nbckpt value 1\nnot json\n",
-        b"nbckpt value 1\n[[1000000000000], []]\n",
-        b"nbckpt value 1\n[[1e999], []]\n",
-        b"nbckpt value 1\n[[-1], []]\n",
-        b"nbckpt value 1\n[[" + b"9" * 30 + b"], []]\n",
-        b"nbckpt value 1\n[[], []]\n",
-        b"nbckpt value 1\n[[0], [[7, 0, 1]]]\n",
-        b"nbckpt value 1\n5\n",
-        b"nbckpt value 1\n" + b"[" * 100_000 + b"\n",
-        b"nbckpt value 1\n\xff\n",
-    ],
-    ids=range(15),
-)
-def test_a_file_of_another_kind_is_corrupt(content: bytes) -> None:
-    with pytest.raises(CorruptError, match=r"'the file' is not the (whole )?state of a value"):
-        read(io.BytesIO(content))
+def test_a_file_of_another_kind_is_corrupt(subtests: pytest.Subtests) -> None:
+    heads = [
+        *(b"not json", b"[[1000000000000], []]", b"[[1e999], []]", b"[[-1], []]", b"[[], []]"),
+        *(b"[[" + b"9" * 30 + b"], []]", b"[[0], [[7, 0, 1]]]", b"5", b"[" * 100_000, b"\xff"),
+    ]
+    others = [b"", b"nbckpt value 1", b"nbckpt value 2\n[[1], []]\nx", pickle.dumps({"a": 1})]
+    for content in [*others, b"nbckpt value 1\n", *(b"nbckpt value 1\n" + head + b"\n" for head in heads)]:
+        with (
+            subtests.test(str(content[:40])),
+            pytest.raises(CorruptError, match=r"'the file' is not the (whole )?state of a value"),
+        ):
+            read(io.BytesIO(content))
 
 
 def test_a_file_of_another_class_of_state_is_named(tmp_path: Path) -> None:
