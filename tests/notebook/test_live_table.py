@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,22 +17,19 @@ from nbckpt.notebook.live import View
 from nbckpt.notebook.magic import CheckpointMagics
 from nbckpt.notebook.widget.live_table import LiveTable
 from notebook.conftest import Notebook
-from notebook.test_trials_live import TRAIN, ended, join, made
+from notebook.test_trials_live import ended, join, made, outputs
 from waiting import until
 
 RUN = "e = %ckpt run train --name e --grid lr=0.1,0.2"
 
 
-@pytest.fixture
-def outputs(
-    notebook: Notebook, published: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> Iterator[list[dict[str, Any]]]:
-    """Define train(); return the outputs that the shell publishes. Live tables are wanted."""
+__all__ = ["outputs"]
+
+
+@pytest.fixture(autouse=True)
+def _tables(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let live tables be shown."""
     monkeypatch.delenv("NBCKPT_PANEL")
-    notebook.run(TRAIN)
-    yield published
-    notebook.run("gate.release(1000)")
-    join()
 
 
 def live_of(notebook: Notebook) -> Any:

@@ -30,21 +30,15 @@ def test_the_new_panel_is_shown_where_anywidget_is(
     assert isinstance(shown(notebook), WidgetPanel)
 
 
-def test_an_older_ipywidgets_shows_core_widgets(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("NBCKPT_PANEL")
-    monkeypatch.setattr(ipywidgets, "__version__", "7.8.5")
-    assert isinstance(shown(notebook), Panel)
-
-
-def test_without_anywidget_core_widgets_are_shown(
+def test_core_widgets_are_shown_where_the_widget_is_not(
     notebook: Notebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert isinstance(shown(notebook), Panel)  # a setting asks for it
     monkeypatch.delenv("NBCKPT_PANEL")
+    with monkeypatch.context() as older:
+        older.setattr(ipywidgets, "__version__", "7.8.5")
+        assert isinstance(shown(notebook), Panel)
     monkeypatch.setitem(sys.modules, "anywidget", None)
-    assert isinstance(shown(notebook), Panel)
-
-
-def test_a_setting_asks_for_core_widgets(notebook: Notebook) -> None:
     assert isinstance(shown(notebook), Panel)
 
 

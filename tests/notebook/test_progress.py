@@ -9,16 +9,7 @@ import pytest
 from nbckpt.notebook import progress
 from nbckpt.render import Page, Result
 from nbckpt.sync.progress import Progress
-
-
-class Clock:
-    """A clock that stands still until it is told to move."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
+from notebook.typed import Clock
 
 
 class Moved(Result):
@@ -28,18 +19,19 @@ class Moved(Result):
         return Page("2 files moved")
 
 
-def test_short_work_shows_nothing(published: list[dict[str, Any]]) -> None:
-    with progress.ProgressLine(Clock()) as report:
+def test_short_work_shows_nothing(published: list[dict[str, Any]], clock: Clock) -> None:
+    with progress.ProgressLine(clock) as report:
         report(1, 2)
         report(2, 2)
     assert published == []
 
 
-def test_long_work_shows_a_line_that_its_result_replaces(published: list[dict[str, Any]]) -> None:
-    clock = Clock()
+def test_long_work_shows_a_line_that_its_result_replaces(
+    published: list[dict[str, Any]], clock: Clock
+) -> None:
     with progress.ProgressLine(clock) as report:
         for done in range(100):
-            clock.now += 0.05
+            clock.time += 0.05
             report(done * 1_000_000, 100_000_000)
     assert report.become(Moved())
     assert 10 <= len(published) <= 20
@@ -47,22 +39,21 @@ def test_long_work_shows_a_line_that_its_result_replaces(published: list[dict[st
     assert published[-1]["data"]["text/plain"] == "2 files moved"
 
 
-def test_a_line_without_a_result_shows_the_last_progress(published: list[dict[str, Any]]) -> None:
-    clock = Clock()
+def test_a_line_without_a_result_shows_the_last_progress(
+    published: list[dict[str, Any]], clock: Clock
+) -> None:
     with progress.ProgressLine(clock) as report:
-        clock.now = 5
+        clock.time = 5
         report(1_000_000, 2_000_000)
     report.end()
     assert published[-1]["data"]["text/plain"] == "1 MB of 2 MB"
     assert not progress.ProgressLine(clock).become(Moved())
 
 
-def test_a_line_shows_the_progress_at_the_failure(published: list[dict[str, Any]]) -> None:
-    clock = Clock()
-
+def test_a_line_shows_the_progress_at_the_failure(published: list[dict[str, Any]], clock: Clock) -> None:
     def work() -> None:
         with progress.ProgressLine(clock) as report:
-            clock.now = 5
+            clock.time = 5
             report(1, 2)
             raise OSError("disk")
 
@@ -71,19 +62,19 @@ def test_a_line_shows_the_progress_at_the_failure(published: list[dict[str, Any]
     assert published[-1]["data"]["text/plain"] == "stopped at 1 bytes of 2 bytes"
 
 
-def test_a_terminal_shows_one_line_that_is_erased(capsys: pytest.CaptureFixture[str]) -> None:
-    clock = Clock()
+def test_a_terminal_shows_one_line_that_is_erased(capsys: pytest.CaptureFixture[str], clock: Clock) -> None:
     with progress.ProgressLine(clock) as report:
-        clock.now = 5
+        clock.time = 5
         report(1_000_000, 2_000_000)
     assert capsys.readouterr().err.startswith("\r1 MB of 2 MB")
 
 
-def test_a_transfer_shows_files_rate_time_left_and_current_file(published: list[dict[str, Any]]) -> None:
-    clock = Clock()
+def test_a_transfer_shows_files_rate_time_left_and_current_file(
+    published: list[dict[str, Any]], clock: Clock
+) -> None:
     transfer = Progress(10, 2, 40_000_000, 10_000_000, "packs/<b>", seconds=5)
     with progress.ProgressLine(clock) as report:
-        clock.now = 5
+        clock.time = 5
         report(transfer.done, transfer.size, transfer)
     said = "2 of 10 files, 10 MB of 40 MB, 2 MB/s, 15 s left: packs/&lt;b&gt;"
     assert published[0]["data"]["text/html"].startswith('<progress value="10000000" max="40000000"')

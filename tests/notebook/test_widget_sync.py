@@ -112,10 +112,10 @@ def test_what_is_there_only_is_counted_then_brought(
     until(lambda: state_of(wire)["state"] != "there")
 
 
-@pytest.mark.parametrize("options", [{}, {"url": ""}, {"url": 3}, {"url": "--now"}])
-def test_a_place_that_is_none_is_refused(options: dict[str, Any], wire: SyncWire) -> None:
-    with pytest.raises(UsageError):
-        wire.act("sync_set", [], options)
+def test_a_place_that_is_none_is_refused(wire: SyncWire, subtests: pytest.Subtests) -> None:
+    for options in ({}, {"url": ""}, {"url": 3}, {"url": "--now"}):
+        with subtests.test(str(options)), pytest.raises(UsageError):
+            wire.act("sync_set", [], options)
 
 
 def test_deeds_without_a_sync_are_errors(wire: SyncWire) -> None:
