@@ -26,9 +26,7 @@ AUTO_ON = "%ckpt auto on --budget 1000000%"
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Function,
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(item: pytest.Function) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Tell what a page showed when its test failed, and where the threads of its kernels were."""
     report = yield
     if report.when == "call" and report.failed:

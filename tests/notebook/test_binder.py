@@ -109,10 +109,7 @@ def opened(browser: Browser, python: str, machine: Path) -> Iterator[Lab]:
     """Open the notebook of the panel as Binder does."""
     notebooks = machine / "notebooks"
     shutil.copy(ROOT / "notebooks" / "04_panel.ipynb", notebooks)
-    with (
-        served(python, machine, machine, NBCKPT_PANEL="") as url,
-        page_of(browser, url, notebooks) as lab,
-    ):
+    with served(python, machine, machine, NBCKPT_PANEL="") as url, page_of(browser, url, notebooks) as lab:
         lab.enter("04_panel.ipynb")
         yield lab
 

@@ -21,7 +21,7 @@ hostile = Hostile()
 
 
 def test_a_checkpoint_is_listed_and_restored_after_a_restart(lab: Lab) -> None:
-    lab.open(
+    lab.opened(
         "restart.ipynb",
         "%load_ext nbckpt",
         "import numpy\nsquares = numpy.arange(1000) ** 2\nname = 'digits'",
@@ -29,9 +29,8 @@ def test_a_checkpoint_is_listed_and_restored_after_a_restart(lab: Lab) -> None:
         "%ckpt ls",
         "%ckpt restore cleaned",
         "print(name, int(squares[-1]))",
+        run=2,
     )
-    lab.run(0)
-    lab.run(1)
     expect(lab.run(2)).to_contain_text("Saved cleaned@1")
     lab.restart()
     lab.run(0)
@@ -45,15 +44,14 @@ def test_a_checkpoint_is_listed_and_restored_after_a_restart(lab: Lab) -> None:
 
 
 def test_tab_offers_verbs_and_references_with_our_badge(lab: Lab) -> None:
-    lab.open(
+    lab.opened(
         "complete.ipynb",
         "%load_ext nbckpt\nnumber = 1",
         "%ckpt save cleaned",
         "%ckpt res",
         "%ckpt show cle",
+        run=2,
     )
-    lab.run(0)
-    lab.run(1)
     assert lab.complete(2) == dict.fromkeys(("restore", "results", "resume"), "nbckpt")
     lab.page.keyboard.press("Escape")
     offered = lab.complete(3)
@@ -62,9 +60,9 @@ def test_tab_offers_verbs_and_references_with_our_badge(lab: Lab) -> None:
 
 
 def test_hostile_html_is_shown_as_text(lab: Lab) -> None:
-    lab.open("hostile.ipynb", "%load_ext nbckpt", HOSTILE_CELL, "%ckpt ls hostile", "%ckpt show hostile")
-    lab.run(0)
-    lab.run(1)
+    lab.opened(
+        "hostile.ipynb", "%load_ext nbckpt", HOSTILE_CELL, "%ckpt ls hostile", "%ckpt show hostile", run=2
+    )
     expect(lab.run(2)).to_contain_text("<script>")
     expect(lab.run(3)).to_contain_text(HOSTILE)
     expect(lab.page.locator(".jp-OutputArea img[src=x], .jp-OutputArea script")).to_have_count(0)
@@ -89,7 +87,7 @@ def let(n):
 
 
 def test_the_table_of_the_cell_follows_a_paused_and_resumed_grid(lab: Lab) -> None:
-    lab.open(
+    table = lab.opened(
         "trials.ipynb",
         f"%load_ext nbckpt\n{TRAIN}",
         "%ckpt run train --grid lr=0.1,0.3,1.0 --grid optimizer='sgd','adam' --name grid --concurrent 6 "
@@ -102,9 +100,8 @@ def test_the_table_of_the_cell_follows_a_paused_and_resumed_grid(lab: Lab) -> No
         "%ckpt best",
         "%ckpt restore t0@8",
         "print(i)",
-    )
-    lab.run(0)
-    table = lab.run(1).locator("table")
+        run=2,
+    ).locator("table")
     expect(table.locator("tbody tr")).to_have_count(6)
     lab.run(2)
     table.locator("text=@4").first.wait_for()

@@ -30,9 +30,7 @@ def test_an_instance_restored_alone_has_the_live_class(notebook: Notebook) -> No
     assert notebook.run("type(circle) is Circle, circle.corners") == (True, 1)
 
 
-def test_restore_replaces_a_live_class_and_undo_brings_it_back(
-    notebook: Notebook,
-) -> None:
+def test_restore_replaces_a_live_class_and_undo_brings_it_back(notebook: Notebook) -> None:
     notebook.run(CLASS, "%ckpt save shapes", "Circle.corners = 1; live = Circle")
     notebook.run("%ckpt restore shapes Circle circle")
     assert notebook.run("type(circle) is Circle, Circle.corners, live.corners") == (True, 0, 1)

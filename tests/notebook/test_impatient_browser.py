@@ -18,10 +18,9 @@ GO_ON = "go_on()"
 def begun(lab: Lab, name: str, *cells: str) -> Locator:
     """Open a notebook, run two trials, which wait, and return the panel with them."""
     run = f"trials = nbckpt.run(train, {{'lr': nbckpt.grid_search([0.1, 0.01])}}, name='{name}')"
-    lab.open(f"{name}.ipynb", WAITING_TRIALS, run, "%ckpt panel trials", *cells)
-    for at in range(2):
-        lab.run(at)
-    panel = lab.run(2).locator(".nb-panel")
+    panel = lab.opened(f"{name}.ipynb", WAITING_TRIALS, run, "%ckpt panel trials", *cells, run=3).locator(
+        ".nb-panel"
+    )
     shows(panel, "t1", "Running")
     return panel
 
@@ -166,10 +165,7 @@ get_ipython().run_line_magic("ckpt", "save odd -m " + shlex.quote(evil[:500].rep
 
 def test_hostile_texts_are_texts_in_every_pane(lab: Lab) -> None:
     errors = page_errors(lab.own_page())
-    lab.open("odd.ipynb", WAITING_TRIALS, HOSTILE, "%ckpt panel trials")
-    for at in range(2):
-        lab.run(at)
-    panel = lab.run(2).locator(".nb-panel")
+    panel = lab.opened("odd.ipynb", WAITING_TRIALS, HOSTILE, "%ckpt panel trials", run=3).locator(".nb-panel")
     shows(panel, "t1", "Done")
     panel.locator("[data-id=t1] .nb-name").dblclick()
     expect(panel.locator(".nb-page")).to_contain_text("<script>hacked")

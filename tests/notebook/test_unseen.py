@@ -19,27 +19,14 @@ def put(): kept[0][0] = 9
 def fire(): hooks[0](1)
 def write(): ctypes.c_double.from_address(kept[0]).value = 9
 """
+ARRAY = "array([9., 0.])"
 WAYS = {
     "a module's global": ("y = [0]\nways.keep(y)", "ways.append()", "[0, 1]"),
-    "a view that a module holds": (
-        "y = np.zeros(4)\nways.keep(y[:2])",
-        "ways.put()",
-        "array([9., 0., 0., 0.])",
-    ),
+    "a view that a module holds": ("y = np.zeros(2)\nways.keep(y[:1])", "ways.put()", ARRAY),
     "a callback": ("y = [0]\nways.hooks.append(y.append)", "ways.fire()", "[0, 1]"),
-    "an address": (
-        "y = np.zeros(4)\nways.keep(y.ctypes.data)",
-        "ways.write()",
-        "array([9., 0., 0., 0.])",
-    ),
-    "an attribute of a class": (
-        "class C:\n    parts = [0]\ny = C.parts\nways.keep(C.parts)",
-        "ways.append()",
-        "[0, 1]",
-    ),
+    "an address": ("y = np.zeros(2)\nways.keep(y.ctypes.data)", "ways.write()", ARRAY),
+    "a class": ("class C:\n    parts = [0]\ny = C.parts\nways.keep(y)", "ways.append()", "[0, 1]"),
 }
-
-
 SETUP = "import ways_that_nobody_sees as ways; import numpy as np"
 
 
