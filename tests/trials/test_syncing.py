@@ -174,9 +174,9 @@ class Clock:
 class Idle:
     """An experiment that nobody runs, and an uploading callback that the test calls."""
 
-    def __init__(self, folder: Path, tool: Syncer, **options: Any) -> None:
-        self.clock = Clock()
-        self.callback = SyncerCallback(config=SyncConfig(URL, tool, **options), clock=self.clock)
+    def __init__(self, folder: Path, *given: Any, **options: Any) -> None:
+        self.clock, self.tool = Clock(), Tool(*given)
+        self.callback = SyncerCallback(config=SyncConfig(URL, self.tool, **options), clock=self.clock)
         self.experiment = Experiment(folder / "e", Spec(count))
         (folder / "e").mkdir(parents=True)
         (folder / "e" / "experiment.json").write_text("{}")
@@ -186,15 +186,26 @@ class Idle:
     def trial(self) -> Trial:
         return runner_of(self.experiment).add({})[0]
 
-    def result(self, trial: Trial, **result: Any) -> None:
+    def begins(self, trial: Trial, **result: Any) -> None:
+        """Report a result, and do not wait."""
         self.callback.on_trial_result(trial, {"training_iteration": 2, "time_total_s": 0.0} | result)
+
+    def result(self, trial: Trial, **result: Any) -> None:
+        self.begins(trial, **result)
+        self.ended()
+
+    def complete(self, trial: Trial) -> None:
+        self.callback.on_trial_complete(trial)
+        self.ended()
 
     def ended(self) -> None:
         """Wait until nothing is under way, without hearing of failures."""
         until(lambda: all(task.idle for task in list(self.callback.tasks.values())))
 
-    def end(self) -> None:
-        self.callback.on_experiment_end(self.experiment.trials)
+
+@pytest.fixture
+def stage(experiments: Path) -> Idle:
+    return Idle(experiments)
 
 
 RECORD = Record("checkpoint_000001", "files", 1)
@@ -234,58 +245,49 @@ def test_a_long_period_has_two_syncs_and_the_last_is_awaited(experiments: Path, 
     assert files(tmp_path / "there") == files(experiments / "e" / "t0")
 
 
-def test_results_cause_one_sync_per_period(experiments: Path) -> None:
-    tool = Tool()
-    stage = Idle(experiments, tool)
+def test_results_cause_one_sync_per_period_after_a_short_while(stage: Idle) -> None:
     trial = stage.trial()
     for seconds in (0, 299, 1):
         stage.clock.now += seconds
         stage.result(trial)
-        stage.ended()
-    assert tool.calls == ["t0"] * 2
+    assert stage.tool.calls == ["t0"] * 2
+    trial = stage.trial()
+    stage.result(trial, training_iteration=1, time_total_s=9.9)
+    assert stage.tool.calls == ["t0"] * 2
+    stage.complete(trial)
+    assert stage.tool.calls == ["t0", "t0", "t1"]
 
 
-def test_a_checkpoint_and_the_end_cause_a_sync_in_any_period(experiments: Path) -> None:
-    tool = Tool()
-    stage = Idle(experiments, tool)
+def test_a_checkpoint_and_the_end_cause_a_sync_in_any_period(stage: Idle) -> None:
     trial = stage.trial()
     stage.result(trial)
-    stage.ended()
     stage.callback.on_trial_checkpoint(trial, RECORD)
-    assert tool.calls == ["t0"] * 2
-    stage.callback.on_trial_complete(trial)
-    stage.ended()
-    assert tool.calls == ["t0"] * 3
+    assert stage.tool.calls == ["t0"] * 2
+    stage.complete(trial)
+    assert stage.tool.calls == ["t0"] * 3
 
 
-def test_a_users_syncer_is_told_to_leave_out_half_a_checkpoint(experiments: Path) -> None:
+def test_a_users_syncer_is_told_to_leave_out_half_a_checkpoint(stage: Idle, experiments: Path) -> None:
     trial = run({"n": 2}, name="f").trials[0]
     one, two = (record.name for record in trial.checkpoints.records())
     (trial.folder / one).rename(experiments / "moved")  # as `rm` and `undo` do for a moment
-    tool = Tool()
-    stage = Idle(experiments, tool)
-    stage.callback.on_trial_complete(trial)
-    stage.ended()
-    assert f"{one}.json" in tool.excluded[-1]
-    assert f"{two}.json" not in tool.excluded[-1]
+    stage.complete(trial)
+    assert f"{one}.json" in stage.tool.excluded[-1]
+    assert f"{two}.json" not in stage.tool.excluded[-1]
     (experiments / "moved").rename(trial.folder / one)
-    stage.callback.on_trial_complete(trial)
-    stage.ended()
-    assert f"{one}.json" not in tool.excluded[-1]
+    stage.complete(trial)
+    assert f"{one}.json" not in stage.tool.excluded[-1]
 
 
-def test_a_checkpoint_restarts_the_period_unless_that_is_off(experiments: Path) -> None:
+def test_a_checkpoint_restarts_the_period_unless_that_is_off(stage: Idle, tmp_path: Path) -> None:
     """With sync_on_checkpoint=False a checkpoint causes no sync."""
-    tool, quiet = Tool(), Tool()
-    stage = Idle(experiments, tool)
     trial = stage.trial()
     stage.callback.on_trial_checkpoint(trial, RECORD)
     stage.result(trial)
-    stage.ended()
-    assert tool.calls == ["t0"]
-    other = Idle(experiments / "other", quiet, sync_on_checkpoint=False)
-    other.callback.on_trial_checkpoint(other.trial(), RECORD)
-    assert quiet.calls == []
+    assert stage.tool.calls == ["t0"]
+    quiet = Idle(tmp_path / "other", sync_on_checkpoint=False)
+    quiet.callback.on_trial_checkpoint(quiet.trial(), RECORD)
+    assert quiet.tool.calls == []
 
 
 def test_disabled_and_durable_experiments_are_not_synced(experiments: Path, tmp_path: Path) -> None:
@@ -299,36 +301,15 @@ def test_disabled_and_durable_experiments_are_not_synced(experiments: Path, tmp_
     assert (tmp_path / "durable" / "f" / "t0" / "checkpoint_000003.json").is_file()
 
 
-def test_a_short_trial_is_synced_only_at_its_end(experiments: Path) -> None:
-    tool = Tool()
-    stage = Idle(experiments, tool)
-    trial = stage.trial()
-    stage.result(trial, training_iteration=1, time_total_s=9.9)
-    stage.ended()
-    assert tool.calls == []
-    stage.callback.on_trial_complete(trial)
-    stage.ended()
-    assert tool.calls == ["t0"]
-
-
-@pytest.mark.parametrize(
-    "result",
-    [{"training_iteration": 2}, {"time_total_s": 10.0}, {"training_iteration": float("inf")}],
-)
-def test_one_reached_threshold_causes_a_sync(experiments: Path, result: dict[str, float]) -> None:
-    tool = Tool()
-    stage = Idle(experiments, tool)
-    stage.result(stage.trial(), **({"training_iteration": 1} | result))
-    stage.ended()
-    assert tool.calls == ["t0"]
-
-
-def test_a_result_without_counts_is_past_both_thresholds(experiments: Path) -> None:
-    tool = Tool()
-    stage = Idle(experiments, tool)
-    stage.callback.on_trial_result(stage.trial(), {})
-    stage.ended()
-    assert tool.calls == ["t0"]
+def test_one_reached_threshold_causes_a_sync(stage: Idle, subtests: pytest.Subtests) -> None:
+    """A result without counts is past both."""
+    few = {"training_iteration": 1, "time_total_s": 0.0}
+    for result in (few | {"training_iteration": 2}, few | {"time_total_s": 10.0}, {"time_total_s": 0.0}, {}):
+        trial = stage.trial()
+        stage.callback.on_trial_result(trial, result)
+        stage.ended()
+        with subtests.test(result=result):
+            assert stage.tool.calls[-1:] == [trial.id]
 
 
 @pytest.mark.parametrize(
@@ -343,14 +324,11 @@ def test_the_environment_sets_the_thresholds(
 ) -> None:
     monkeypatch.setenv(iterations, "5")
     monkeypatch.setenv(seconds, "100.5")
-    tool = Tool()
-    stage = Idle(experiments, tool)
+    stage = Idle(experiments)
     stage.result(stage.trial(), training_iteration=4, time_total_s=100.4)
-    stage.ended()
-    assert tool.calls == []
+    assert stage.tool.calls == []
     stage.result(stage.trial(), training_iteration=4, time_total_s=100.5)
-    stage.ended()
-    assert tool.calls == ["t1"]
+    assert stage.tool.calls == ["t1"]
     monkeypatch.setenv(seconds, "soon")
     with pytest.raises(UsageError, match=f"{seconds}='soon' is not a number"):
         nbckpt.run(count, sync_config=config())
@@ -359,11 +337,7 @@ def test_the_environment_sets_the_thresholds(
 def test_no_sync_is_running_after_the_experiment(experiments: Path, remote: Store) -> None:
     gate = threading.Event()
 
-    def opens(call: Any) -> bool:
-        assert call.op != "put" or gate.wait(SECONDS)
-        return False
-
-    Remote.store = FaultyStore(remote, when=opens)
+    Remote.store = FaultyStore(remote, when=lambda call: call.op == "put" and not gate.wait(SECONDS))
     experiment = nbckpt.run(count, {"n": nbckpt.grid_search([1, 2, 3])}, name="e", sync_config=config())
     assert not experiment.wait(0.1)  # long enough to end, if it did not wait
     gate.set()
@@ -420,32 +394,28 @@ def test_the_sync_includes_files_that_other_callbacks_write(tmp_path: Path) -> N
 
 def test_one_error_names_every_failed_trial_and_is_raised_once(experiments: Path) -> None:
     gate = threading.Event()
-    tool = Tool([RuntimeError("net down")], gate)
-    stage = Idle(experiments, tool)
+    stage = Idle(experiments, [RuntimeError("net down")], gate)
     for trial in (stage.trial(), stage.trial()):
         stage.callback.on_trial_complete(trial)
-    assert tool.begun.acquire(timeout=SECONDS)  # the other one waits for its turn
+    assert stage.tool.begun.acquire(timeout=SECONDS)  # the other one waits for its turn
     gate.set()
     with pytest.raises(StoreError, match=r"\A1 sync failed: t[01]: .*net down \(after 1 attempt\)\Z"):
         stage.callback.wait_for_all()
     stage.callback.wait_for_all()
-    assert sorted(tool.calls) == ["t0", "t1"]
+    assert sorted(stage.tool.calls) == ["t0", "t1"]
 
 
 def test_a_failure_is_logged_once_and_the_next_one_starts(
     experiments: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    tool = Tool([RuntimeError("net down")])
-    stage = Idle(experiments, tool)
+    stage = Idle(experiments, [RuntimeError("net down")])
     trial = stage.trial()
     with caplog.at_level(logging.WARNING, "nbckpt"):
         stage.result(trial)
-        stage.ended()
         assert len(stage.callback.trouble()) == 1
         stage.clock.now += 11  # far less than a period
         stage.result(trial)
-        stage.ended()
-    assert tool.calls == ["t0"] * 2
+    assert stage.tool.calls == ["t0"] * 2
     assert stage.callback.trouble() == []
     assert caplog.text.count("net down") == 1
 
@@ -498,39 +468,34 @@ def test_a_hanging_sync_is_given_up_after_its_timeout(experiments: Path) -> None
 
 def test_completion_does_not_wait_for_a_running_sync(experiments: Path) -> None:
     gate = threading.Event()
-    tool = Tool(gate=gate)
-    stage = Idle(experiments, tool)
+    stage = Idle(experiments, (), gate)
     trial = stage.trial()
-    stage.result(trial)
-    assert tool.begun.acquire(timeout=SECONDS)
+    stage.begins(trial)
+    assert stage.tool.begun.acquire(timeout=SECONDS)
     stage.callback.on_trial_complete(trial)
-    assert tool.calls == ["t0"]
+    assert stage.tool.calls == ["t0"]
     gate.set()
-    stage.end()
-    assert tool.calls == ["t0"] * 2
+    stage.callback.on_experiment_end(stage.experiment.trials)
+    assert stage.tool.calls == ["t0"] * 2
 
 
 def test_a_failed_trial_still_reports_its_running_sync(experiments: Path) -> None:
     gate = threading.Event()
-    tool = Tool([RuntimeError("net down")] * 3, gate)
-    stage = Idle(experiments, tool)
+    stage = Idle(experiments, [RuntimeError("net down")] * 3, gate)
     trial = stage.trial()
-    stage.result(trial)
-    assert tool.begun.acquire(timeout=SECONDS)
+    stage.begins(trial)
+    assert stage.tool.begun.acquire(timeout=SECONDS)
     stage.callback.on_trial_error(trial, ValueError())
     gate.set()
     with pytest.raises(StoreError, match=r"t0: .*net down"):
         stage.callback.wait_for_all()
 
 
-def test_a_failed_trial_is_synced_with_its_error(experiments: Path, tmp_path: Path) -> None:
-    experiment = run({"fails": True}, sync_config=config())
-    assert experiment.trials[0].status == Status.ERROR
-    there = Trial.read(fetched(f"{URL}/e/t0", tmp_path / "there"))
+def test_a_trial_is_synced_as_failed_or_paused(experiments: Path, tmp_path: Path) -> None:
+    run({"fails": True}, name="f", sync_config=config())
+    there = Trial.read(fetched(f"{URL}/f/t0", tmp_path / "failed"))
     assert (there.status, there.error) == (Status.ERROR, "ValueError: no")
 
-
-def test_a_paused_trial_is_synced_as_paused(experiments: Path, tmp_path: Path) -> None:
     class Pauses(Callback):
         def setup(self, experiment: Experiment) -> None:
             self.experiment = experiment
@@ -546,9 +511,8 @@ def test_a_paused_trial_is_synced_as_paused(experiments: Path, tmp_path: Path) -
 def test_memory_does_not_grow_with_the_number_of_trials(experiments: Path) -> None:
     callback = SyncerCallback(config=config())
     run({"n": nbckpt.grid_search([1] * 40)}, callbacks=[callback])
-    sizes = {
-        name: len(value) for name, value in vars(callback).items() if isinstance(value, dict | set | list)
-    }
+    kinds = (dict, set, list)
+    sizes = {name: len(value) for name, value in vars(callback).items() if isinstance(value, kinds)}
     assert sizes == dict.fromkeys(sizes, 0)
     assert len(sizes) >= 2
 
@@ -620,10 +584,8 @@ def test_a_record_whose_files_are_missing_is_not_sent(experiments: Path, tmp_pat
 
     run(function=loses, sync_config=config(sync_on_checkpoint=False))
     there = files(fetched(f"{URL}/e/t0", tmp_path / "there"))
-    assert {path for path in there if path.endswith(".json") and "/" not in path} == {
-        "params.json",
-        "checkpoint_000002.json",
-    }
+    records = {path for path in there if path.endswith(".json") and "/" not in path}
+    assert records == {"params.json", "checkpoint_000002.json"}
 
 
 def test_artifacts_are_sent_with_checkpoints_and_at_the_end(
@@ -664,9 +626,11 @@ def test_sync_artifacts_false_leaves_artifacts_out(experiments: Path, tmp_path: 
 
 # On another machine.
 
+Elsewhere = Callable[[str], Path]
+
 
 @pytest.fixture
-def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Elsewhere:
     """Go to another machine: another disk, and a kernel that has run nothing."""
 
     def goes(name: str) -> Path:
@@ -694,11 +658,9 @@ def test_a_half_replaced_trial_is_read_by_its_index(experiments: Path, remote: S
     was = files(experiments / "e" / "t0")
     (experiments / "e" / "t0" / "params.json").write_text('{"n": 5}')
 
-    def settles(call: Any) -> bool:
-        return call.op == "put" and call.key.endswith("t0/params.json")
-
     syncer = Remote(attempts=1)
-    Remote.store = FaultyStore(remote, when=settles)
+    settles = ("put", "up/e/t0/params.json")
+    Remote.store = FaultyStore(remote, when=lambda call: (call.op, call.key) == settles)
     syncer.sync_up(str(experiments / "e" / "t0"), f"{URL}/e/t0")
     with pytest.raises(StoreError):
         syncer.wait()
@@ -708,9 +670,7 @@ def test_a_half_replaced_trial_is_read_by_its_index(experiments: Path, remote: S
     assert experiment.notes == []
 
 
-def test_another_machine_resumes_a_synced_experiment(
-    elsewhere: Callable[[str], Path], tmp_path: Path
-) -> None:
+def test_another_machine_resumes_a_synced_experiment(elsewhere: Elsewhere, tmp_path: Path) -> None:
     experiment = run({"n": nbckpt.grid_search([2, 5])}, stop={"i": 2}, sync_config=config(), max_concurrent=1)
     assert [trial.iteration for trial in experiment.trials] == [2, 3]
     (cut,) = (trial for trial in experiment.trials if trial.iteration == 3)
@@ -724,9 +684,7 @@ def test_another_machine_resumes_a_synced_experiment(
     assert Trial.read(fetched(f"{URL}/e/{cut.id}", tmp_path / "there")).iteration == 5
 
 
-def test_an_interrupted_trial_resumes_from_its_remote_checkpoint(
-    experiments: Path, remote: Store, elsewhere: Callable[[str], Path]
-) -> None:
+def test_an_interrupted_trial_resumes_from_its_remote_checkpoint(remote: Store, elsewhere: Elsewhere) -> None:
     copies = MemoryStore()
 
     class Lost(Callback):
@@ -754,9 +712,7 @@ def test_a_resume_in_a_new_kernel_syncs_again(experiments: Path, tmp_path: Path)
     assert files(fetched(f"{URL}/e", tmp_path / "there")) == files(experiments / "e")
 
 
-def test_a_name_taken_in_the_storage_is_not_used_again(
-    elsewhere: Callable[[str], Path],
-) -> None:
+def test_a_name_taken_in_the_storage_is_not_used_again(elsewhere: Elsewhere) -> None:
     first = run({"n": 1}, name="", sync_config=config())
     elsewhere("other")
     second = run({"n": 1}, name="", sync_config=config())
@@ -768,9 +724,7 @@ def test_a_name_taken_in_the_storage_is_not_used_again(
         nbckpt.run(count, name="x", sync_config=config(), resume="must")
 
 
-def test_unreachable_storage_does_not_start_trials_over(
-    remote: Store, elsewhere: Callable[[str], Path]
-) -> None:
+def test_unreachable_storage_does_not_start_trials_over(remote: Store, elsewhere: Elsewhere) -> None:
     run({"n": 1}, sync_config=config())
     folder = elsewhere("other")
     Remote.store = FaultyStore(remote, when=lambda call: call.op == "get" and "t0" in call.key)
@@ -779,18 +733,14 @@ def test_unreachable_storage_does_not_start_trials_over(
     assert not (folder / "e").exists()
 
 
-def test_new_trials_are_numbered_after_the_stored_ones(
-    remote: Store, elsewhere: Callable[[str], Path]
-) -> None:
+def test_new_trials_are_numbered_after_the_stored_ones(remote: Store, elsewhere: Elsewhere) -> None:
     run({"n": nbckpt.grid_search([1, 2])}, sync_config=config())
     for key in list(remote.keys("up/e/t0/")):
         remote.delete(key)
     elsewhere("other")
     experiment = run({"n": nbckpt.grid_search([1, 2])}, sync_config=config())
-    assert [(trial.id, trial.config["n"], trial.iteration) for trial in experiment.trials] == [
-        ("t1", 2, 2),
-        ("t2", 1, 1),
-    ]
+    found = [(trial.id, trial.config["n"], trial.iteration) for trial in experiment.trials]
+    assert found == [("t1", 2, 2), ("t2", 1, 1)]
 
 
 def test_the_last_sync_can_be_cancelled(experiments: Path, remote: Store) -> None:
