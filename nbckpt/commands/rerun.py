@@ -95,9 +95,9 @@ def rerun(folder: Path, *, trust: bool) -> list[Again]:
         UsageError: It cannot be run here.
     """
     task = _read(folder / TASK, FORM)
-    work = _work_folder(folder, task)
+    work = work_folder(folder, task)
     if task["mode"] == "function":
-        rows = _of_metrics(task, _run_function(folder, work, task, trust=trust))
+        rows = compare_metrics(task, _run_function(folder, work, task, trust=trust))
     elif task["mode"] in {"cells", "script"}:
         if not (trust or _is_ours(folder)):
             raise UntrustedError(
@@ -141,7 +141,7 @@ def _read(file: Path, form: Any) -> Any:
             raise NotFoundError(f"there is no {str(file)!r}") from None
 
 
-def _work_folder(folder: Path, task: Mapping[str, Any]) -> Path:
+def work_folder(folder: Path, task: Mapping[str, Any]) -> Path:
     """Return the folder to run in: where it ran below the code, if that is there."""
     code = folder / CODE
     with suppress(OSError, ValueError):  # no folder can have this name
@@ -186,7 +186,8 @@ def _run_function(folder: Path, work: Path, task: Mapping[str, Any], *, trust: b
     return trial.metrics
 
 
-def _of_metrics(task: Mapping[str, Any], metrics: Mapping[str, Any]) -> list[Again]:
+def compare_metrics(task: Mapping[str, Any], metrics: Mapping[str, Any]) -> list[Again]:
+    """Compare the recorded last metrics of a trial with those of its new run."""
     from nbckpt.trials.model.metrics import flat, plain
 
     now = dict(flat(plain(metrics)))
@@ -217,7 +218,7 @@ def _run_program(folder: Path, work: Path, task: Mapping[str, Any]) -> list[Agai
     done = subprocess.run(command, cwd=work, env=environment(NBCKPT_STORE=str(store)), check=False)
     if done.returncode:
         raise UsageError(f"{task['label']} failed with exit status {done.returncode}")
-    return _of_values(task, store) if "values" in task else _of_metrics(task, _last_metrics(task, store))
+    return _of_values(task, store) if "values" in task else compare_metrics(task, _last_metrics(task, store))
 
 
 def _script(folder: Path, task: Mapping[str, Any]) -> list[str]:

@@ -104,7 +104,8 @@ class _Asker:  # see docs/decisions/0076
             if folders not in answers:
                 asked_at = time.monotonic()  # before git: what changes meanwhile is newer
                 answers[folders] = answer = _safe_code(folders), asked_at
-                _known[folders] = max(_known.get(folders, answer), answer, key=lambda known: known[1])
+                former = known_answers.get(folders, answer)
+                known_answers[folders] = max(former, answer, key=lambda known: known[1])
             question.answer.set_result(answers[folders])
         for work in dict.fromkeys(question.work for question in batch if question.work is not None):
             try:
@@ -126,7 +127,8 @@ def _code(folders: Folders) -> Code | None:
 
 
 _asker, _expecting = _Asker(is_awaited=True), _Asker(is_awaited=False)
-_known: dict[Folders, Answer] = {}
+known_answers: dict[Folders, Answer] = {}
+"""The last answer for each working tree."""
 
 
 def _after_fork() -> None:
@@ -164,7 +166,7 @@ def here() -> Folders:
 
 def last(folders: Folders) -> Answer | None:
     """Return the last answer for these folders, or None."""
-    return _known.get(folders)
+    return known_answers.get(folders)
 
 
 def settle(timeout: float | None = None) -> None:

@@ -137,7 +137,7 @@ class Git:
         if program is None:
             raise GitError("git is not installed")
         process = self._start([program, *_QUIETLY, *words])
-        reader = _Reader(process, most)
+        reader = OutputReader(process, most)
         try:
             is_read = reader.wait(self._left_s())
             if is_read and len(reader.output) <= most and process.wait(self._left_s()) not in {0, int(fails)}:
@@ -168,7 +168,7 @@ class Git:
             raise GitError(f"git cannot be started: {error}") from None
 
 
-class _Reader:
+class OutputReader:
     """Reads the output of a process in threads, because not every system reads a pipe with a time limit."""
 
     def __init__(self, process: subprocess.Popen[bytes], most: int) -> None:

@@ -22,7 +22,7 @@ Asks = Callable[..., str]
 @pytest.fixture(autouse=True)
 def new_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget what git has answered in this process."""
-    monkeypatch.setattr(background, "_known", {})
+    monkeypatch.setattr(background, "known_answers", {})
 
 
 @pytest.fixture
@@ -80,23 +80,15 @@ def test_git_is_not_asked_if_provenance_is_off(repository: Path, monkeypatch: py
     assert background.last(background.here()) is None
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        (),
-        ("pack-refs", "--all"),
-        ("checkout", "--quiet", "--detach"),
-        ("checkout", "--quiet", "-b", "a/b"),
-        ("checkout", "--quiet", "--orphan", "new"),
-    ],
-)
-def test_the_head_is_what_git_says(repository: Path, git: Asks, words: tuple[str, ...]) -> None:
-    if words:
-        git(*words)
-    head, code = read_head((str(repository),)), read_code(repository, limit_s=60)
-    assert head is not None
-    assert code is not None
-    assert (head.commit, head.branch, head.root) == (code.commit, code.branch, code.root)
+def test_the_head_is_what_git_says(repository: Path, git: Asks, subtests: pytest.Subtests) -> None:
+    changes = ["status", "switch -q --detach", "switch -qc a/b", "pack-refs --all", "switch -q --orphan n"]
+    for change in changes:
+        git(*change.split())
+        head, code = read_head((str(repository),)), read_code(repository, limit_s=60)
+        with subtests.test(change):
+            assert head is not None
+            assert code is not None
+            assert (head.commit, head.branch, head.root) == (code.commit, code.branch, code.root)
 
 
 def test_the_head_of_a_further_working_tree_is_its_own(repository: Path, git: Asks) -> None:
@@ -108,12 +100,11 @@ def test_the_head_of_a_further_working_tree_is_its_own(repository: Path, git: As
     assert (head.commit, head.branch) == (git("rev-parse", "HEAD", folder=other).strip(), "side")
 
 
-@pytest.mark.parametrize(
-    "text", ["", "ref: ../../secret", "ref: refs/../../secret", "ref: refs/heads/\0", "x" * 40, "ref: "]
-)
-def test_a_strange_head_names_no_commit(repository: Path, text: str) -> None:
+def test_a_strange_head_names_no_commit(repository: Path, subtests: pytest.Subtests) -> None:
     (repository / "secret").write_text("a" * 40)
-    (repository / ".git/HEAD").write_text(text)
-    head = read_head((str(repository),))
-    assert head is not None
-    assert head.commit == ""
+    for text in ("", "ref: ../../secret", "ref: refs/../../secret", "ref: refs/heads/\0", "x" * 40, "ref: "):
+        (repository / ".git/HEAD").write_text(text)
+        with subtests.test(text):
+            head = read_head((str(repository),))
+            assert head is not None
+            assert head.commit == ""

@@ -216,7 +216,7 @@ def test_git_that_hangs_is_ended_with_its_children(
         except GitError as error:
             asked.append(str(error))
 
-    monkeypatch.setattr(provenance_git._Reader, "wait", lambda *_: _until(pids.exists))
+    monkeypatch.setattr(provenance_git.OutputReader, "wait", lambda *_: _until(pids.exists))
     thread = threading.Thread(target=ask)
     thread.start()
     thread.join(60)
@@ -260,7 +260,7 @@ def test_without_threads_questions_are_answered_at_once(
         raise RuntimeError("can't start new thread")
 
     monkeypatch.setattr(threading.Thread, "start", refuses)
-    monkeypatch.setattr(background, "_code", lambda folders: Code(commit="f" * 40, root=folders[0]))
+    monkeypatch.setattr(background, "read_code", lambda folder: Code(commit="f" * 40, root=str(folder)))
     question = background.ask((str(repository),))
     assert question.answer.done()
 
@@ -268,15 +268,15 @@ def test_without_threads_questions_are_answered_at_once(
 def test_questions_before_git_is_asked_share_the_answer(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[str] = []
+    asked: list[Path] = []
     begins, goes_on = threading.Event(), threading.Event()
 
-    def read(folders: tuple[str, ...]) -> None:
-        asked.extend(folders)
+    def read(folder: Path) -> None:
+        asked.append(folder)
         begins.set()
         goes_on.wait(60)
 
-    monkeypatch.setattr(background, "_code", read)
+    monkeypatch.setattr(background, "read_code", read)
     first = background.ask((str(repository),))
     begins.wait(60)
     others = [background.ask((str(repository),)) for _ in range(50)]
@@ -292,16 +292,16 @@ def test_questions_before_git_is_asked_share_the_answer(
 def test_a_forked_process_asks_git_itself(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begins, goes_on = threading.Event(), threading.Event()
 
-    def waits(_: tuple[str, ...]) -> None:
+    def waits(_: Path) -> None:
         begins.set()
         goes_on.wait(60)
 
-    monkeypatch.setattr(background, "_code", waits)
+    monkeypatch.setattr(background, "read_code", waits)
     background.ask((str(repository),))
     begins.wait(60)
     pid = os.fork()
     if pid == 0:  # the thread of the parent, which is asking, does not exist here
-        background._code = lambda _: Code(commit="f" * 40)  # type: ignore[assignment]
+        background.read_code = lambda _: Code(commit="f" * 40)  # type: ignore[assignment]
         answer = background.ask((str(repository),)).answer.result(60)[0]
         os._exit(0 if answer is not None and answer.commit == "f" * 40 else 1)
     goes_on.set()

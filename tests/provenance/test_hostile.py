@@ -66,25 +66,25 @@ def test_a_mutated_file_is_an_error_or_the_same(experiment: Experiment) -> None:
         assert use_everything(folder) in ([], before)
 
 
-@pytest.mark.parametrize(
-    "document",
-    [
+def test_a_sealed_file_of_another_form_is_an_error(experiment: Experiment, subtests: pytest.Subtests) -> None:
+    folder = experiment.folder / "t0"
+    attempt: dict[str, Any] = {"at": "", "objects": {}, "iteration": 0}
+    documents = [
         {},
         {"attempts": []},
         {"attempts": [{}]},
-        {"attempts": [{"at": "", "objects": {}, "iteration": -1}]},
-        {"attempts": [{"at": "", "objects": {"patch": "../../../etc/passwd"}, "iteration": 0}]},
-        {"attempts": [{"at": "", "objects": {}, "iteration": 0, "code": {"commit": []}}]},
-        {"attempts": [{"at": "", "objects": {}, "iteration": 0, "machine": {"gpus": [1]}}]},
+        {"attempts": [attempt | {"iteration": -1}]},
+        {"attempts": [attempt | {"objects": {"patch": "../../../etc/passwd"}}]},
+        {"attempts": [attempt | {"code": {"commit": []}}]},
+        {"attempts": [attempt | {"machine": {"gpus": [1]}}]},
         {"attempts": {"at": ""}, "deep": json.loads("[" * 90 + "]" * 90)},
-    ],
-)
-def test_a_sealed_file_of_another_form_is_an_error(experiment: Experiment, document: dict[str, Any]) -> None:
-    folder = experiment.folder / "t0"
-    (folder / FILE).write_bytes(seal({"format": 2, **document}))
-    with pytest.raises(NbckptError):
-        read_attempts(folder)
-    assert "damaged" in "\n".join(TrialShown(experiment, experiment.trial("t0")).page().notes)
+    ]
+    for document in documents:
+        (folder / FILE).write_bytes(seal({"format": 2, **document}))
+        with subtests.test(str(document)):
+            with pytest.raises(NbckptError):
+                read_attempts(folder)
+            assert "damaged" in "\n".join(TrialShown(experiment, experiment.trial("t0")).page().notes)
 
 
 @pytest.mark.slow

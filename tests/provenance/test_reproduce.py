@@ -20,7 +20,7 @@ import nbckpt
 from nbckpt.cli import main
 from nbckpt.commands import rerun
 from nbckpt.provenance import background, document
-from nbckpt.trials import PBT
+from nbckpt.trials import PBT, Experiment
 from nbckpt.trials.model.trial import state_of
 
 ROOT = Path(__file__).parents[2]
@@ -54,12 +54,17 @@ def trained(repository: Path, git: Callable[..., str], monkeypatch: pytest.Monke
     monkeypatch.setattr(document, "installed", lambda: {"nbckpt": nbckpt.__version__})
     monkeypatch.setattr(document, "origins", dict)
     module = importlib.import_module("train")
-    folder = repository / ".nbckpt/experiments"
-    grid = {"scale": nbckpt.grid_search([1.0, 3.0])}
-    nbckpt.run(module.train, grid, name="fits", folder=folder, executor="inline")
-    background.settle()
+    run(module.train, {"scale": nbckpt.grid_search([1.0, 3.0])}, name="fits")
     yield repository
     del sys.modules["train"]
+
+
+def run(function: Any, config: Mapping[str, Any], **settings: Any) -> Experiment:
+    """Run an experiment, below the working folder unless its folder is given."""
+    settings = {"folder": Path(".nbckpt/experiments").absolute(), "executor": "inline", **settings}
+    experiment = nbckpt.run(function, config, **settings)
+    background.settle()
+    return experiment
 
 
 def reproduce(*words: str) -> int:
@@ -96,22 +101,20 @@ def test_a_run_gives_the_same_metrics(trained: Path) -> None:
     assert results["same"]
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "same"),
-    [
-        (10**400, 10**400, True),
-        (10**400, 2 * 10**400, False),
-        (10**400, 1.0, False),
-        (math.nan, math.nan, True),
-        (math.inf, math.inf, True),
-        (math.inf, -math.inf, False),
-        (1.0, 1.0 + 1e-12, True),
-    ],
-    ids=["equal", "other", "finite", "nan", "infinite", "sign", "close"],
-)
-def test_numbers_too_large_for_a_float_are_compared(old: float, new: float, same: bool) -> None:
-    (row,) = rerun._of_metrics({"metrics": {"x": old}}, {"x": new})
-    assert row.same is same
+def test_numbers_too_large_for_a_float_are_compared(subtests: pytest.Subtests) -> None:
+    rows: dict[str, tuple[float, float, bool]] = {
+        "equal": (10**400, 10**400, True),
+        "other": (10**400, 2 * 10**400, False),
+        "finite": (10**400, 1.0, False),
+        "nan": (math.nan, math.nan, True),
+        "infinite": (math.inf, math.inf, True),
+        "sign": (math.inf, -math.inf, False),
+        "close": (1.0, 1.0 + 1e-12, True),
+    }
+    for name, (old, new, same) in rows.items():
+        with subtests.test(name):
+            (row,) = rerun.compare_metrics({"metrics": {"x": old}}, {"x": new})
+            assert row.same is same
 
 
 @pytest.mark.slow
@@ -128,14 +131,7 @@ def test_a_masked_patch_applies_and_its_secrets_are_named(
 ) -> None:
     source = TRAIN.replace("committed-secret", "new-secret").replace("RATE = 1", "RATE = 5")
     (trained / "train.py").write_text(source)
-    nbckpt.run(
-        sys.modules["train"].train,
-        {"scale": 1.0},
-        name="more",
-        folder=trained / ".nbckpt/experiments",
-        executor="inline",
-    )
-    background.settle()
+    run(sys.modules["train"].train, {"scale": 1.0}, name="more")
     assert reproduce("more/t0") == 0
     folder = trained / "reproduce-more-t0"
     text = (folder / "code/train.py").read_text()
@@ -150,10 +146,7 @@ def test_a_repository_that_is_gone_is_cloned_from_its_remote(
 ) -> None:
     shutil.copytree(trained / ".git", tmp_path / "remote.git")
     git("remote", "add", "origin", f"file://{tmp_path / 'remote.git'}")
-    nbckpt.run(
-        sys.modules["train"].train, {"scale": 1.0}, name="far", folder=tmp_path / "far", executor="inline"
-    )
-    background.settle()
+    run(sys.modules["train"].train, {"scale": 1.0}, name="far", folder=tmp_path / "far")
     (tmp_path / "store").mkdir()
     shutil.move(tmp_path / "far", tmp_path / "store/experiments")
     monkeypatch.chdir(tmp_path)
@@ -189,9 +182,7 @@ def test_a_trial_that_needed_a_retry_is_reproduced_with_it(trained: Path) -> Non
                 raise RuntimeError("once")
             nbckpt.report(loss=step, checkpoint={"step": step + 1})
 
-    folder = trained / ".nbckpt/experiments"
-    nbckpt.run(train, {}, name="again", folder=folder, executor="inline", max_failures=1)
-    background.settle()
+    run(train, {}, name="again", max_failures=1)
     assert reproduce("again/t0", "-o", "again") == 0
     done = python(trained / "again")
     assert (done.returncode, done.stdout) == (0, "loss: 3 = 3\n"), done.stderr
@@ -207,14 +198,9 @@ def test_a_trial_that_went_on_from_another_one_is_named(
             kept = {"step": step + 1, "loss": kept["loss"] - config["lr"]}
             nbckpt.report(loss=kept["loss"], checkpoint=kept)
 
-    folder = trained / ".nbckpt/experiments"
-    space = {"lr": nbckpt.uniform(0, 1)}
     points = [{"lr": lr} for lr in (0.1, 0.3, 0.6, 0.9)]
     settings = {"metric": "loss", "mode": "min", "scheduler": PBT(2), "seed": 1, "num_samples": 4}
-    experiment = nbckpt.run(
-        train, space, name="p", points=points, folder=folder, executor="inline", **settings
-    )
-    background.settle()
+    experiment = run(train, {"lr": nbckpt.uniform(0, 1)}, name="p", points=points, **settings)
     donors = {trial.id: state_of(trial).scheduling.donor for trial in experiment.trials}
     for at, donor in donors.items():
         assert reproduce(f"p/{at}") == 0
@@ -239,27 +225,25 @@ def test_a_strangers_function_needs_trust(
 
 
 def test_a_trial_without_provenance_is_an_error(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = repository / ".nbckpt/experiments"
-    nbckpt.run(lambda _: None, {}, name="bare", folder=folder, executor="inline", provenance=False)
+    run(lambda _: None, {}, name="bare", provenance=False)
     assert reproduce("bare/t0") == 1
     assert "has no provenance" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"code": {"commit": "--upload-pack=touch x"}},
-        {"code": {"root": "", "remote": "ext::sh -c touch% x"}},
-        {"code": {"root": "", "remote": "--upload-pack=touch x"}},
-        {"code": {"folder": "../../.."}},
-        {"code": {"folder": "\0", "root": "/\0", "untracked": ["\0", "\ud800"]}},
-        {"data": [{"path": "\0"}, {"path": "\ud800"}, {"path": "/dev/zero"}, {"path": "../x"}]},
-        {"machine": {"python": "\ud800\0"}},
-        {"origins": {"evil\n--index-url http://x": "y\nz"}},
-    ],
-)
+CHANGES: list[dict[str, Any]] = [
+    {"code": {"commit": "--upload-pack=touch x"}},
+    {"code": {"root": "", "remote": "ext::sh -c touch% x"}},
+    {"code": {"root": "", "remote": "--upload-pack=touch x"}},
+    {"code": {"folder": "../../.."}},
+    {"code": {"folder": "\0", "root": "/\0", "untracked": ["\0", "\ud800"]}},
+    {"data": [{"path": "\0"}, {"path": "\ud800"}, {"path": "/dev/zero"}, {"path": "../x"}]},
+    {"machine": {"python": "\ud800\0"}},
+    {"origins": {"evil\n--index-url http://x": "y\nz"}},
+]
+
+
 def test_a_strangers_provenance_runs_nothing(
-    trained: Path, change: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch
+    trained: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
     def changed(task: Any, *rest: Any) -> Any:
         kept = finished(task, *rest)
@@ -271,17 +255,15 @@ def test_a_strangers_provenance_runs_nothing(
     monkeypatch.setattr("nbckpt.provenance.trial.finished", changed)
     evil = {"evil\n--index-url http://x": "1", "-e": "2", "good": "--pre"}
     monkeypatch.setattr(document, "installed", lambda: evil)
-    folder = trained / ".nbckpt/experiments"
-    nbckpt.run(sys.modules["train"].train, {"scale": 1.0}, name="evil", folder=folder, executor="inline")
-    background.settle()
-    assert reproduce("evil/t0", "-o", "again") == 0
-    lines = (trained / "again/requirements.txt").read_text().splitlines()
-    assert all(line.startswith("#") for line in lines)
-    assert not list(trained.rglob("x"))
-    assert rerun._work_folder(trained / "again", {"folder": "../../.."}) in {
-        trained / "again",
-        trained / "again/code",
-    }
+    for number, change in enumerate(CHANGES):
+        with subtests.test(str(change)):
+            run(sys.modules["train"].train, {"scale": 1.0}, name=f"evil{number}")
+            again = trained / f"again{number}"
+            assert reproduce(f"evil{number}/t0", "-o", again.name) == 0
+            lines = (again / "requirements.txt").read_text().splitlines()
+            assert all(line.startswith("#") for line in lines)
+            assert not list(trained.rglob("x"))
+            assert rerun.work_folder(again, {"folder": "../../.."}) in {again, again / "code"}
 
 
 @pytest.mark.slow
@@ -353,9 +335,7 @@ def test_an_input_that_no_commit_has_is_lent(
 
     (trained / "data").mkdir()
     (trained / "data/ignored.csv").write_text("12345")
-    folder = trained / ".nbckpt/experiments"
-    nbckpt.run(reads, {}, name="reads", folder=folder, executor="inline")
-    background.settle()
+    run(reads, {}, name="reads")
     if is_changed:
         (trained / "data/ignored.csv").write_text("67890")
     assert reproduce("reads/t0", "-o", "again") == 0
@@ -377,9 +357,7 @@ def test_an_input_is_not_lent_through_a_link_of_the_commit(
     git("add", "data")
     git("commit", "--quiet", "-m", "link")
     (tmp_path / "outside/file.csv").write_text("1")
-    folder = trained / ".nbckpt/experiments"
-    nbckpt.run(reads, {}, name="reads", folder=folder, executor="inline")
-    background.settle()
+    run(reads, {}, name="reads")
     (tmp_path / "outside/file.csv").rename(tmp_path / "outside/moved.csv")
     assert reproduce("reads/t0", "-o", "again") == 0
     assert [file.name for file in (tmp_path / "outside").iterdir()] == ["moved.csv"]
