@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,9 +34,8 @@ from nbckpt.store import (
     Store,
     TimedOutError,
     open_store,
-    scan,
 )
-from nbckpt.store.locks import file_lock
+from nbckpt.store.locks import Timeout, file_lock
 from nbckpt.sync import engine
 from nbckpt.sync.exclusive import alone
 from nbckpt.sync.files import FileStat
@@ -50,6 +49,8 @@ from nbckpt.trials.model.journal import Journal
 from nbckpt.trials.model.recorder import TrialRecorder
 from waiting import until
 
+Parted = tuple[Path, Path, MemoryStore]
+
 SECONDS = 60
 AT_ONCE = TransferOptions(timeout=0)
 
@@ -61,7 +62,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "here"
 
 
-def save(folder: Path, value: Any) -> None:
+def save(value: Any, folder: Path | None = None) -> None:
     with Tracker(folder) as tracker:
         tracker.save({"x": value}, "one")
 
@@ -72,14 +73,26 @@ def count(config: dict[str, Any]) -> None:
         nbckpt.report(i=i + 1, checkpoint={"i": i + 1})
 
 
+def entries(folder: Path) -> int:
+    """Return the number of checkpoints in a store."""
+    with Tracker(folder) as tracker:
+        return len(tracker.entries())
+
+
+def ran(n: Any, name: str = "e", folder: Path | None = None) -> nbckpt.Experiment:
+    """Run an experiment whose trials make *n* checkpoints each."""
+    experiment = nbckpt.run(count, {"n": n}, name=name, executor="inline", folder=folder)
+    assert experiment.wait(SECONDS)
+    return experiment
+
+
 def mirror(folder: Path, target: Any) -> Mirror:
     return Mirror(LocalStore(folder), folder / "experiments", target)
 
 
 def test_a_new_machine_pulls_checkpoints_and_experiments_by_url(here: Path) -> None:
-    save(here, 1)
-    experiment = nbckpt.run(count, {"n": 3}, name="e", executor="inline")
-    assert experiment.wait(SECONDS)
+    save(1)
+    ran(3)
     target = MemoryStore()
     pushed = mirror(here, target).push()
     assert (pushed.checkpoints.files, list(pushed.experiments)) == (3, ["e"])
@@ -98,16 +111,13 @@ def test_a_new_machine_pulls_checkpoints_and_experiments_by_url(here: Path) -> N
 
 
 def test_progress_counts_checkpoints_and_experiments_together(here: Path) -> None:
-    save(here, 1)
-    for name in ("d", "e"):
-        assert nbckpt.run(count, {"n": 2}, name=name, executor="inline").wait(SECONDS)
+    save(1)
+    ran(2, "d")
+    ran(2)
     target, steps = MemoryStore(), list[Progress]()
     pushed = mirror(here, target).push(TransferOptions(on_progress=steps.append))
-    assert (steps[-1].files_done, steps[-1].files, steps[-1].done) == (
-        pushed.files,
-        pushed.files,
-        pushed.size,
-    )
+    last = steps[-1]
+    assert (last.files_done, last.files, last.done) == (pushed.files, pushed.files, pushed.size)
     assert [step.done for step in steps] == sorted(step.done for step in steps)
     steps.clear()
     pulled = mirror(here.parent / "there", target).pull(TransferOptions(on_progress=steps.append))
@@ -140,7 +150,7 @@ def trials_of(folder: Path) -> dict[str, list[int]]:
 
 
 def test_a_pull_keeps_local_files_and_fetches_nothing_twice(here: Path) -> None:
-    assert nbckpt.run(count, {"n": 1}, name="e", executor="inline").wait(SECONDS)
+    ran(1)
     target = MemoryStore()
     mirror(here, target).push()
     mine = here / "experiments" / "e" / "mine.txt"
@@ -150,9 +160,9 @@ def test_a_pull_keeps_local_files_and_fetches_nothing_twice(here: Path) -> None:
 
 
 @pytest.fixture
-def parted(here: Path) -> tuple[Path, Path, MemoryStore]:
+def parted(here: Path) -> Parted:
     """Return one experiment with two trials at two places, and a third that both sync to."""
-    assert nbckpt.run(count, {"n": nbckpt.grid_search([1, 2])}, name="e", executor="inline").wait(SECONDS)
+    ran(nbckpt.grid_search([1, 2]))
     target, there = MemoryStore(), here.parent / "other"
     mirror(here, target).push()
     mirror(there, target).pull()
@@ -167,7 +177,7 @@ def go_on(folder: Path, trial: str, *numbers: int) -> None:
     journal.close()
 
 
-def test_a_pull_updates_trials_that_continued_at_the_target(parted: tuple[Path, Path, MemoryStore]) -> None:
+def test_a_pull_updates_trials_that_continued_at_the_target(parted: Parted) -> None:
     here, there, target = parted
     go_on(there, "t0", 2, 3)
     (new := there / "experiments" / "e" / "t2").mkdir()
@@ -179,7 +189,7 @@ def test_a_pull_updates_trials_that_continued_at_the_target(parted: tuple[Path, 
     assert pulled.experiments["e"].left_out == {}
 
 
-def test_a_pull_keeps_trials_that_continued_locally(parted: tuple[Path, Path, MemoryStore]) -> None:
+def test_a_pull_keeps_trials_that_continued_locally(parted: Parted) -> None:
     here, there, target = parted
     go_on(there, "t0", 2)
     mirror(there, target).push()
@@ -191,7 +201,7 @@ def test_a_pull_keeps_trials_that_continued_locally(parted: tuple[Path, Path, Me
     assert pulled.experiments["e"].left_out == {}
 
 
-def test_a_pull_does_not_bring_back_a_removed_checkpoint(parted: tuple[Path, Path, MemoryStore]) -> None:
+def test_a_pull_does_not_bring_back_a_removed_checkpoint(parted: Parted) -> None:
     here, _, target = parted
     library = Catalog(here / "experiments")
     removal = library.remove("e/t1@1")
@@ -201,7 +211,7 @@ def test_a_pull_does_not_bring_back_a_removed_checkpoint(parted: tuple[Path, Pat
     assert [record.step for record in library.open("e").trial("t1").checkpoints.records()] == [1, 2]
 
 
-def test_a_pull_completes_a_checkpoint_that_lost_a_file(parted: tuple[Path, Path, MemoryStore]) -> None:
+def test_a_pull_completes_a_checkpoint_that_lost_a_file(parted: Parted) -> None:
     here, _, target = parted
     shutil.rmtree(here / "experiments" / "e" / "t1" / "checkpoint_000001")
     mirror(here, target).pull()
@@ -209,7 +219,7 @@ def test_a_pull_completes_a_checkpoint_that_lost_a_file(parted: tuple[Path, Path
     assert first.step == 1
 
 
-def test_a_pull_skips_a_trial_that_continued_on_both_sides(parted: tuple[Path, Path, MemoryStore]) -> None:
+def test_a_pull_skips_a_trial_that_continued_on_both_sides(parted: Parted) -> None:
     here, there, target = parted
     go_on(here, "t0", 7)
     go_on(there, "t0", 8)
@@ -220,7 +230,7 @@ def test_a_pull_skips_a_trial_that_continued_on_both_sides(parted: tuple[Path, P
     assert pulled.experiments["e"].left_out == {"t0": "it continued on both sides: neither was changed"}
 
 
-def test_a_pull_never_replaces_a_file_of_the_user(parted: tuple[Path, Path, MemoryStore]) -> None:
+def test_a_pull_never_replaces_a_file_of_the_user(parted: Parted) -> None:
     here, there, target = parted
     for folder, text in ((here, "mine"), (there, "theirs")):
         for path in ("notes[1].txt", "t0/plot.txt"):
@@ -234,14 +244,14 @@ def test_a_pull_never_replaces_a_file_of_the_user(parted: tuple[Path, Path, Memo
         assert pulled.experiments["e"].left_out[path] == "the local file has other contents"
 
 
-def test_a_pull_completes_a_trial_of_which_a_file_is_missing(parted: tuple[Path, Path, MemoryStore]) -> None:
+def test_a_pull_completes_a_trial_of_which_a_file_is_missing(parted: Parted) -> None:
     here, _, target = parted
     (here / "experiments" / "e" / "t0" / "params.json").unlink()
     mirror(here, target).pull()
     assert trials_of(here) == {"t0": [1], "t1": [1, 2]}
 
 
-def test_a_pull_skips_an_experiment_that_runs_locally(parted: tuple[Path, Path, MemoryStore]) -> None:
+def test_a_pull_skips_an_experiment_that_runs_locally(parted: Parted) -> None:
     here, there, target = parted
     go_on(there, "t0", 2)
     mirror(there, target).push()
@@ -252,7 +262,7 @@ def test_a_pull_skips_an_experiment_that_runs_locally(parted: tuple[Path, Path, 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs POSIX")
 def test_a_linked_experiment_is_not_pushed_or_changed(
-    parted: tuple[Path, Path, MemoryStore],
+    parted: Parted,
 ) -> None:
     (here, there, target), name = parted, "experiments/e"
     go_on(there, "t0", 2)
@@ -270,9 +280,9 @@ def test_a_linked_experiment_is_not_pushed_or_changed(
 
 @pytest.mark.slow
 def test_a_killed_push_does_not_prevent_a_pull(here: Path) -> None:
-    save(here, 1)
-    for name in ("d", "e"):
-        assert nbckpt.run(count, {"n": 2}, name=name, executor="inline").wait(SECONDS)
+    save(1)
+    ran(2, "d")
+    ran(2)
     recorded = RecordingStore(MemoryStore())
     mirror(here, recorded).push()
     for number, crashed in enumerate(recorded.crashes()):
@@ -295,11 +305,11 @@ def test_a_pull_needs_another_location_that_is_not_empty(here: Path) -> None:
 
 
 def test_a_pull_skips_names_that_are_invalid_for_folders(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    save(here, 1)
+    save(1)
     target = MemoryStore()
     mirror(here, target).push()
     target.put("experiments/c:evil/experiment.json", b"{}")
-    monkeypatch.setattr(scan, "WINDOWS", True)
+    monkeypatch.setattr("nbckpt.store.scan.WINDOWS", True)
     pulled = mirror(here.parent / "there", target).pull()
     assert pulled.experiments["c:evil"].left_out == {"c:evil": "no folder here can have this name"}
     assert not (here.parent / "there" / "experiments").exists()
@@ -307,10 +317,10 @@ def test_a_pull_skips_names_that_are_invalid_for_folders(here: Path, monkeypatch
 
 def test_a_pull_skips_another_experiment_of_the_same_name(here: Path) -> None:
     target = MemoryStore()
-    nbckpt.run(count, {"n": 1}, name="e").wait(SECONDS)
+    ran(1)
     mirror(here, target).push()
     there = here.parent / "there"
-    nbckpt.run(count, {"n": 2}, name="e", folder=there / "experiments").wait(SECONDS)
+    ran(2, folder=there / "experiments")
     pulled = mirror(there, target).pull()
     assert "'e' in" in pulled.experiments["e"].left_out["e"]
     assert "is another experiment than at" in pulled.experiments["e"].left_out["e"]
@@ -324,7 +334,7 @@ def at(target: Store, folder: Path) -> dict[str, list[int]]:
     return trials_of(folder)
 
 
-def test_a_push_keeps_a_trial_that_has_more_results_there(parted: tuple[Path, Path, MemoryStore]) -> None:
+def test_a_push_keeps_a_trial_that_has_more_results_there(parted: Parted) -> None:
     here, there, target = parted
     go_on(there, "t0", 2, 3)
     mirror(there, target).push()
@@ -338,9 +348,7 @@ def test_a_push_keeps_a_trial_that_has_more_results_there(parted: tuple[Path, Pa
 
 
 @pytest.mark.parametrize("has_index", [True, False])
-def test_a_push_keeps_a_trial_that_went_another_way_there(
-    parted: tuple[Path, Path, MemoryStore], has_index: bool
-) -> None:
+def test_a_push_keeps_a_trial_that_went_another_way_there(parted: Parted, has_index: bool) -> None:
     here, there, target = parted
     go_on(there, "t0", 8)
     mirror(there, target).push()
@@ -354,7 +362,7 @@ def test_a_push_keeps_a_trial_that_went_another_way_there(
     assert at(target, here.parent / "new") == {"t0": [1, 8], "t1": [1, 2, 3]}
 
 
-def test_a_push_keeps_a_trial_that_has_not_begun_here(parted: tuple[Path, Path, MemoryStore]) -> None:
+def test_a_push_keeps_a_trial_that_has_not_begun_here(parted: Parted) -> None:
     here, there, target = parted
     for folder, number in ((there, 2), (here, 3)):
         (new := folder / "experiments" / "e" / "t2").mkdir()
@@ -368,11 +376,10 @@ def test_a_push_keeps_a_trial_that_has_not_begun_here(parted: tuple[Path, Path, 
 
 def test_a_push_leaves_out_another_experiment_of_the_name(here: Path) -> None:
     target, there = MemoryStore(), here.parent / "there"
-    nbckpt.run(count, {"n": 1}, name="e").wait(SECONDS)
+    ran(1)
     mirror(here, target).push()
-    space = {"n": nbckpt.grid_search([2, 3])}
-    nbckpt.run(count, space, name="e", folder=there / "experiments").wait(SECONDS)
-    nbckpt.run(count, {"n": 4}, name="f", folder=there / "experiments").wait(SECONDS)
+    ran(nbckpt.grid_search([2, 3]), folder=there / "experiments")
+    ran(4, "f", there / "experiments")
     before = {key: target.get(key) for key in target.keys("experiments/e/")}
     pushed = mirror(there, target).push()
     why = "memory has another experiment of this name. Push to another location"
@@ -407,7 +414,7 @@ def test_a_trial_resumed_from_an_older_checkpoint_is_pushed(here: Path) -> None:
     assert Catalog(here.parent / "new" / "experiments").open("e").trials[0].attempts == 2
 
 
-def test_two_kernels_push_an_experiment_one_after_the_other(parted: tuple[Path, Path, MemoryStore]) -> None:
+def test_two_kernels_push_an_experiment_one_after_the_other(parted: Parted) -> None:
     here, _, target = parted
     pushed, waits = list[Any](), list[bool]()
     kernel = threading.Thread(target=lambda: pushed.append(mirror(here, target).push()))
@@ -421,7 +428,7 @@ def test_two_kernels_push_an_experiment_one_after_the_other(parted: tuple[Path, 
     go_on(here, "t0", 2)
     with ExitStack() as stack:
         stack.callback(kernel.join)
-        mirror(here, Meanwhile(target, "index.json", other, "put")).push()
+        mirror(here, meanwhile(target, "index.json", other, "put")).push()
     assert ([moved.files for moved in pushed], waits) == ([1], [True])
     assert at(target, here.parent / "new")["t0"] == [1, 2, 3]
 
@@ -429,42 +436,44 @@ def test_two_kernels_push_an_experiment_one_after_the_other(parted: tuple[Path, 
 def test_a_push_that_waits_for_another_kernel_can_be_ended(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert nbckpt.run(count, {"n": 1}, name="e", executor="inline").wait(SECONDS)
+    ran(1)
     pushing, cancel = mirror(here, MemoryStore()), Cancel()
 
-    def lock(file: Path, **options: Any) -> Any:
+    def held(file: Path, **options: Any) -> Any:
         cancel.cancel()
-        return file_lock(file, **options)
+        raise Timeout(str(file))
 
-    monkeypatch.setattr("nbckpt.sync.exclusive.file_lock", lock)
-    with file_lock(pushing._lock):
+    with monkeypatch.context() as patched:
+        patched.setattr("nbckpt.sync.exclusive.file_lock", held)
         with pytest.raises(CancelledError):
             pushing.push(TransferOptions(cancel=cancel))
-        with (
-            pytest.raises(TimedOutError, match="another transfer there did not end"),
-            alone(pushing._lock, AT_ONCE),
-        ):
-            pass
     assert list(pushing.target.keys("experiments/")) == []
     assert pushing.push().experiments["e"].files > 0
 
 
-@pytest.mark.parametrize("why", ["read-only", "no locks", "a lock that stays"])
+def test_a_push_that_waits_for_another_kernel_has_a_limit(tmp_path: Path) -> None:
+    late = pytest.raises(TimedOutError, match="another transfer there did not end")
+    with file_lock(tmp_path / "push.lock"), late, alone(tmp_path / "push.lock", AT_ONCE):
+        pass
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(errno.EROFS, "read-only"), NotImplementedError("no locks"), Timeout("it stays")]
+)
 def test_a_push_works_where_no_file_can_be_locked(
-    here: Path, monkeypatch: pytest.MonkeyPatch, why: str
+    here: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
-    assert nbckpt.run(count, {"n": 1}, name="e", executor="inline").wait(SECONDS)
+    ran(1)
+    asked: list[Path] = []
 
     def lock(file: Path, **options: Any) -> Any:
-        if why == "a lock that stays":
-            return file_lock(file, **options)
-        raise OSError(errno.EROFS, why) if why == "read-only" else NotImplementedError(why)
+        asked.append(file)
+        raise error
 
     monkeypatch.setattr("nbckpt.sync.exclusive.file_lock", lock)
-    monkeypatch.setattr("nbckpt.sync.exclusive._PATIENCE_S", 0.01)
-    pushing = mirror(here, MemoryStore())
-    with file_lock(pushing._lock):
-        assert pushing.push().experiments["e"].files > 0
+    monkeypatch.setattr("nbckpt.sync.exclusive.PATIENCE_S", 0.01)
+    assert mirror(here, MemoryStore()).push().experiments["e"].files > 0
+    assert asked
 
 
 def test_a_push_beside_a_report_takes_no_line_without_its_media(
@@ -494,37 +503,39 @@ def test_a_push_beside_a_report_takes_no_line_without_its_media(
 
 @pytest.fixture
 def auto(here: Path) -> Iterator[AutoMirror]:
-    save(here, 1)
+    save(1)
     made = AutoMirror(LocalStore(here))
     yield made
     made.stop()
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> Path:
+    """Return the folder that the store is synced to."""
+    return tmp_path / "there"
 
 
 def is_pushed(auto: AutoMirror) -> bool:
     return auto.status is not None and auto.status.pushed_at is not None
 
 
-def test_an_auto_mirror_pushes_at_once_and_after_each_save(
-    auto: AutoMirror, here: Path, tmp_path: Path
-) -> None:
-    auto.start(str(tmp_path / "there"), 1000)
+def test_an_auto_mirror_pushes_at_once_and_after_each_save(auto: AutoMirror, there: Path) -> None:
+    auto.start(str(there), 1000)
     until(lambda: is_pushed(auto))
-    save(here, 2)
+    save(2)
     auto.wake()
-    with Tracker(tmp_path / "there") as there:
-        until(lambda: len(there.entries()) == 2)
+    until(lambda: entries(there) == 2)
 
 
-def test_an_auto_mirror_pushes_every_period(auto: AutoMirror, here: Path, tmp_path: Path) -> None:
-    auto.start(str(tmp_path / "there"), 0.01)
+def test_an_auto_mirror_pushes_every_period(auto: AutoMirror, there: Path) -> None:
+    auto.start(str(there), 0.01)
     until(lambda: is_pushed(auto))
-    save(here, 2)
-    with Tracker(tmp_path / "there") as there:
-        until(lambda: len(there.entries()) == 2)
+    save(2)
+    until(lambda: entries(there) == 2)
 
 
 def test_a_hanging_push_does_not_affect_a_later_target(
-    here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: Path
 ) -> None:
     hangs, go_on, push = threading.Event(), threading.Event(), Mirror.push
 
@@ -538,15 +549,15 @@ def test_a_hanging_push_does_not_affect_a_later_target(
         return [thread.name for thread in threading.enumerate()].count("nbckpt-mirror")
 
     monkeypatch.setattr(Mirror, "push", slow)
-    save(here, 1)
+    save(1)
     auto = AutoMirror(LocalStore(here), stop_timeout=0.01)
     auto.start(str(tmp_path / "slow"))
     hangs.wait()
-    auto.start(str(tmp_path / "there"))
+    auto.start(str(there))
     assert threads() == 2
     until(lambda: is_pushed(auto))
     go_on.set()
-    assert (tmp_path / "there" / "store.json").exists()
+    assert (there / "store.json").exists()
     until(lambda: threads() == 1)
     go_on.clear()
     hangs.clear()
@@ -559,51 +570,46 @@ def test_a_hanging_push_does_not_affect_a_later_target(
     assert not auto.is_busy
 
 
-def test_closing_makes_a_last_push(auto: AutoMirror, here: Path, tmp_path: Path) -> None:
-    auto.start(str(tmp_path / "there"), 1000)
+def test_closing_makes_a_last_push(auto: AutoMirror, there: Path) -> None:
+    auto.start(str(there), 1000)
     until(lambda: is_pushed(auto))
-    save(here, 2)
+    save(2)
     auto.close()
-    with Tracker(tmp_path / "there") as there:
-        assert len(there.entries()) == 2
+    assert entries(there) == 2
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on Windows")
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
-def test_a_fork_of_a_process_that_syncs_pushes_nothing(auto: AutoMirror, here: Path, tmp_path: Path) -> None:
-    auto.start(str(tmp_path / "there"), 1000)
+def test_a_fork_of_a_process_that_syncs_pushes_nothing(auto: AutoMirror, there: Path) -> None:
+    auto.start(str(there), 1000)
     until(lambda: is_pushed(auto))
-    save(here, 2)
+    save(2)
     child = os.fork()
     if child == 0:
         code = 1
         try:
-            engine._flush()
+            engine.flush()
             auto.wake()
             auto.close()
             code = 0 if auto.status is not None and not auto.status.is_running else 2
         finally:
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    with Tracker(tmp_path / "there") as there:
-        assert len(there.entries()) == 1
+    assert entries(there) == 1
 
 
-def test_another_kernel_continues_the_sync_until_it_is_off(
-    auto: AutoMirror, here: Path, tmp_path: Path
-) -> None:
-    auto.start(str(tmp_path / "there"), 1000)
+def test_another_kernel_continues_the_sync_until_it_is_off(auto: AutoMirror, there: Path, here: Path) -> None:
+    auto.start(str(there), 1000)
     auto.close()
-    save(here, 2)
+    save(2)
     other = AutoMirror(LocalStore(here))
-    with Tracker(tmp_path / "there") as there:
-        until(lambda: len(there.entries()) == 2)
+    until(lambda: entries(there) == 2)
     other.stop()
     assert AutoMirror(LocalStore(here)).status is None
 
 
 def test_a_failure_is_reported_once_and_raised_at_close(
-    auto: AutoMirror, here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    auto: AutoMirror, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = FaultyStore(MemoryStore(), when=lambda call: call.op == "put", error=UsageError("no such bucket"))
     there.url = "s3://bucket/x"
@@ -616,56 +622,55 @@ def test_a_failure_is_reported_once_and_raised_at_close(
         auto.close()
 
 
-def saved_by(kernel: AutoMirror, here: Path, number: int) -> None:
-    save(here, number)
+def saved_by(kernel: AutoMirror, number: int) -> None:
+    save(number)
     kernel.saved()
 
 
 def test_a_sync_that_one_kernel_turns_off_ends_in_the_others(
-    auto: AutoMirror, here: Path, tmp_path: Path
+    auto: AutoMirror, there: Path, here: Path
 ) -> None:
-    auto.start(str(tmp_path / "there"), 1000)
+    auto.start(str(there), 1000)
     other = AutoMirror(LocalStore(here))
     for kernel in auto, other:
         until(partial(is_pushed, kernel))
     auto.stop()
-    saved_by(other, here, 2)
+    saved_by(other, 2)
     assert (other.status, other.is_busy) == (None, False)
     other.close()
-    with Tracker(tmp_path / "there") as there:
-        assert len(there.entries()) == 1
+    assert entries(there) == 1
 
 
 def test_progress_turns_no_sync_on_that_is_being_turned_off(
-    auto: AutoMirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    auto: AutoMirror, there: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    auto.start(str(tmp_path / "there"), 0, after_saves=False)
     stops = threading.Thread(target=auto.stop)
 
     def replace(status: Any, **news: Any) -> Any:
-        if "progress" in news and stops.ident is None:
+        if isinstance(news.get("progress"), Progress) and stops.ident is None:
             stops.start()
             stops.join(0.2)  # it ends only if nothing holds it up
         return dataclasses.replace(status, **news)
 
     monkeypatch.setattr("nbckpt.mirror.auto.replace", replace)
-    auto._show(Progress())
+    auto.start(str(there), 0, after_saves=False)
+    auto.wake()
+    until(lambda: stops.ident is not None)
     stops.join()
     assert auto.status is None
 
 
 def test_a_push_that_waits_ends_with_a_sync_that_is_turned_off(
-    auto: AutoMirror, here: Path, tmp_path: Path
+    auto: AutoMirror, there: Path, here: Path
 ) -> None:
-    auto.start(str(tmp_path / "there"), 1000)
+    auto.start(str(there), 1000)
     other = AutoMirror(LocalStore(here))
     until(lambda: is_pushed(auto) and is_pushed(other))
     (here / "sync.json").unlink()
-    save(here, 2)
+    save(2)
     other.close()
     assert other.status is None
-    with Tracker(tmp_path / "there") as there:
-        assert len(there.entries()) == 1
+    assert entries(there) == 1
 
 
 def test_all_kernels_push_to_the_place_that_one_of_them_chose(
@@ -677,7 +682,7 @@ def test_all_kernels_push_to_the_place_that_one_of_them_chose(
     assert other.url == str(tmp_path / "first")
     until(lambda: is_pushed(auto) and is_pushed(other))
     auto.start(str(tmp_path / "second"), 0, after_saves=False)
-    saved_by(other, here, 2)
+    saved_by(other, 2)
     assert (other.url, other.is_busy) == (str(tmp_path / "second"), False)
     other.wake()
     until(lambda: is_pushed(other))
@@ -687,44 +692,43 @@ def test_all_kernels_push_to_the_place_that_one_of_them_chose(
 
 
 def test_a_note_that_cannot_be_read_changes_no_sync_that_runs(
-    auto: AutoMirror, here: Path, tmp_path: Path
+    auto: AutoMirror, there: Path, here: Path
 ) -> None:
-    auto.start(str(tmp_path / "there"), 1000)
+    auto.start(str(there), 1000)
     for damaged in b'{"url": ', b"":
         (here / "sync.json").write_bytes(damaged)
         auto.follow()
-        assert auto.url == str(tmp_path / "there")
+        assert auto.url == str(there)
 
 
 @pytest.mark.parametrize("verb", ["start", "stop"])
 def test_a_change_that_cannot_be_kept_leaves_the_sync_as_it_was(
-    auto: AutoMirror, here: Path, tmp_path: Path, verb: str, monkeypatch: pytest.MonkeyPatch
+    auto: AutoMirror, there: Path, tmp_path: Path, verb: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    auto.start(str(tmp_path / "there"), 1000)
+    auto.start(str(there), 1000)
 
     def refuse(*given: object, **named: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("nbckpt.mirror.note.write_file", refuse)
-    monkeypatch.setattr(Path, "unlink", refuse)
-    with pytest.raises(StoreError, match=r"cannot (write|remove) .*sync.json.*No space left"):
-        auto.start(str(tmp_path / "elsewhere")) if verb == "start" else auto.stop()
-    monkeypatch.undo()
-    saved_by(auto, here, 2)
-    assert auto.url == str(tmp_path / "there")
-    with Tracker(tmp_path / "there") as there:
-        until(lambda: len(there.entries()) == 2)
+    with monkeypatch.context() as patched:
+        patched.setattr("nbckpt.mirror.note.write_file", refuse)
+        patched.setattr(Path, "unlink", refuse)
+        with pytest.raises(StoreError, match=r"cannot (write|remove) .*sync.json.*No space left"):
+            auto.start(str(tmp_path / "elsewhere")) if verb == "start" else auto.stop()
+    saved_by(auto, 2)
+    assert auto.url == str(there)
+    until(lambda: entries(there) == 2)
 
 
 def test_a_failure_is_not_reported_of_a_sync_that_was_set_anew(
-    auto: AutoMirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    auto: AutoMirror, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = FaultyStore(MemoryStore(), when=lambda call: call.op == "put", error=UsageError("no such bucket"))
     with monkeypatch.context() as patched:
         patched.setattr("nbckpt.mirror.mirror.open_store", lambda where: there)
         auto.start("s3://bucket/x", 1000)
         until(lambda: auto.status is not None and bool(auto.status.failure))
-    auto.start(str(tmp_path / "there"), 0, after_saves=False)
+    auto.start(str(there), 0, after_saves=False)
     assert auto.trouble() == ""
 
 
@@ -737,28 +741,27 @@ def test_a_damaged_sync_file_is_logged_and_syncs_nothing(
     assert "nothing is synced" in caplog.text
 
 
-def test_a_sync_by_hand_pushes_only_when_asked(auto: AutoMirror, here: Path, tmp_path: Path) -> None:
-    auto.start(str(tmp_path / "there"), 0, after_saves=False)
+def test_a_sync_by_hand_pushes_only_when_asked(auto: AutoMirror, there: Path, here: Path) -> None:
+    auto.start(str(there), 0, after_saves=False)
     auto.saved()
     assert not auto.is_busy
     auto.close()
-    assert not (tmp_path / "there" / "checkpoints").exists()
+    assert not (there / "checkpoints").exists()
     other = AutoMirror(LocalStore(here))
     assert other.status is not None
     assert (other.status.period, other.status.after_saves, other.is_busy) == (0.0, False, False)
     other.wake()
-    until(lambda: other.status is not None and other.status.pushed_at is not None)
-    with Tracker(tmp_path / "there") as there:
-        assert len(there.entries()) == 1
+    until(lambda: is_pushed(other))
+    assert entries(there) == 1
     other.stop()
 
 
 def test_a_push_counts_what_waits_and_what_only_the_target_has(
-    auto: AutoMirror, here: Path, tmp_path: Path
+    auto: AutoMirror, there: Path, here: Path
 ) -> None:
-    save(here, 1)
-    save(tmp_path / "there", 2)
-    auto.start(str(tmp_path / "there"), 0, after_saves=False)
+    save(1)
+    save(2, there)
+    auto.start(str(there), 0, after_saves=False)
     assert auto.push().checkpoints.only_there == 1
     assert auto.waiting() == (0, 0, 0)
     with Tracker(here) as tracker:
@@ -769,27 +772,28 @@ def test_a_push_counts_what_waits_and_what_only_the_target_has(
     assert abs(auto.push().size - waiting.size) < 2000  # names and signatures are not counted
 
 
-@pytest.mark.parametrize("period", [-1, float("nan"), float("inf"), 1e300])
-def test_the_period_is_none_or_at_most_a_year(auto: AutoMirror, period: float, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="or 0 for none"):
-        auto.start(str(tmp_path / "there"), period)
+def test_the_period_is_none_or_at_most_a_year(auto: AutoMirror, there: Path) -> None:
+    for period in (-1, float("nan"), float("inf"), 1e300):
+        with pytest.raises(UsageError, match="or 0 for none"):
+            auto.start(str(there), period)
     assert auto.status is None
 
 
-def test_the_sync_file_is_readable_and_holds_the_url(auto: AutoMirror, here: Path, tmp_path: Path) -> None:
+def test_the_sync_file_is_readable_and_holds_the_url(auto: AutoMirror, there: Path, here: Path) -> None:
     auto.start("there", 7)
     note = json.loads((here / "sync.json").read_text())
-    assert (note["url"], note["period"]) == (str(tmp_path / "there"), 7)
+    assert (note["url"], note["period"]) == (str(there), 7)
 
 
 def test_a_sync_file_that_someone_else_changed_syncs_nothing(
     auto: AutoMirror,
+    there: Path,
     here: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    auto.start(str(tmp_path / "there"), 1000)
+    auto.start(str(there), 1000)
     auto.close()
     note = (here / "sync.json").read_text()
     (here / "sync.json").write_text(note.replace("there", "elsewhere"))
@@ -806,7 +810,7 @@ def test_a_sync_file_that_someone_else_changed_syncs_nothing(
 
 
 @pytest.mark.slow
-def test_a_program_makes_a_last_push_at_exit(here: Path, tmp_path: Path) -> None:
+def test_a_program_makes_a_last_push_at_exit(here: Path, tmp_path: Path, there: Path) -> None:
     script = (
         "from nbckpt import Tracker\n"
         "from nbckpt.mirror import AutoMirror\n"
@@ -816,8 +820,7 @@ def test_a_program_makes_a_last_push_at_exit(here: Path, tmp_path: Path) -> None
         "tracker.save({'x': 1}, 'one')\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
-    with Tracker(tmp_path / "there") as there:
-        assert len(there.entries()) == 1
+    assert entries(there) == 1
 
 
 @pytest.mark.slow
@@ -883,35 +886,31 @@ def test_a_sync_file_with_a_password_is_ignored_and_not_shown(
     assert SECRET not in caplog.text
 
 
-class Meanwhile(RecordingStore):
-    """A store that runs something else, once, just before the first key that ends so is read or put."""
+def meanwhile(store: Store, end: str, work: Callable[[], object], op: str = "get") -> Store:
+    """Return a store that does *work*, once, just before the first key that ends so is read or put."""
+    left = [work]
 
-    def __init__(self, store: Store, end: str, work: Callable[[], object], op: str = "get") -> None:
-        super().__init__(store)
-        self._end, self._work, self._op = end, work, op
+    def before(call: Call) -> bool:
+        if left and call.op == op and call.key.endswith(end):
+            left.pop()()
+        return False
 
-    @contextmanager
-    def around(self, call: Call) -> Iterator[None]:
-        if call.op == self._op and call.key.endswith(self._end) and self._end:
-            self._end = ""
-            self._work()
-        with super().around(call):
-            yield
+    return FaultyStore(store, when=before)
 
 
 @pytest.mark.slow
-def test_a_run_started_during_a_pull_of_its_name_loses_nothing(here: Path, tmp_path: Path) -> None:
+def test_a_run_started_during_a_pull_of_its_name_loses_nothing(here: Path, there: Path) -> None:
     target = MemoryStore()
-    assert nbckpt.run(count, {"n": 2}, name="e", folder=tmp_path / "there" / "experiments").wait(SECONDS)
-    Mirror(LocalStore(tmp_path / "there"), tmp_path / "there" / "experiments", target).push()
-    ran: list[Any] = []
+    ran(2, folder=there / "experiments")
+    mirror(there, target).push()
+    started: list[Any] = []
 
     def run() -> None:
         with suppress(UsageError):  # it waits, or is refused
-            ran.append(nbckpt.run(count, {"n": 5}, name="e", executor="inline"))
+            started.append(ran(5))
 
-    mirror(here, Meanwhile(target, "events.jsonl", run)).pull()
-    expected = 5 if ran else 2
+    mirror(here, meanwhile(target, "events.jsonl", run)).pull()
+    expected = 5 if started else 2
     assert [trial.iteration for trial in Catalog(here / "experiments").open("e").trials] == [expected]
     assert Catalog(here / "experiments").open("e").trials[0].config == {"n": expected}
 
@@ -920,7 +919,7 @@ def test_a_run_started_during_a_pull_of_its_name_loses_nothing(here: Path, tmp_p
 def test_a_push_during_rm_or_undo_sends_no_record_alone(
     here: Path, action: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert nbckpt.run(count, {"n": 2}, name="e", executor="inline").wait(SECONDS)
+    ran(2)
     target, experiments = MemoryStore(), here / "experiments"
     paths = ["e/t0/checkpoint_000001", "e/t0/checkpoint_000001.json"]
     removal = trash.take_away(experiments, paths) if action == "undo" else None
@@ -940,13 +939,13 @@ def test_a_push_during_rm_or_undo_sends_no_record_alone(
 
 def test_rm_during_a_push_deletes_nothing_at_the_target(here: Path) -> None:
     target = MemoryStore()
-    experiment = nbckpt.run(count, {"n": 2}, name="e", executor="inline")
+    experiment = ran(2)
     mirror(here, target).push()
     before = {key: target.get(key) for key in target.keys("experiments/e/t0/")}
     experiment.resume("t0").wait(SECONDS)
     library = Catalog(here / "experiments")
     with suppress(StoreError):
-        mirror(here, Meanwhile(target, "index.json", lambda: library.remove("e"))).push()
+        mirror(here, meanwhile(target, "index.json", lambda: library.remove("e"))).push()
     assert before.keys() <= {*target.keys("experiments/e/t0/")}
     fresh = here.parent / "fresh"
     mirror(fresh, target).pull()
@@ -972,12 +971,8 @@ def hold_that_media_go_there_and_back(here: Path, target: str) -> None:
     there = here.parent / "there"
     mirror(there, target).pull()
     copied = Catalog(there / "experiments").open("e")
-    assert [media.load() for trial in copied.trials for media in trial.media if media.name == "note"] == [
-        "1 0",
-        "1 1",
-        "2 0",
-        "2 1",
-    ]
+    notes = [media.load() for trial in copied.trials for media in trial.media if media.name == "note"]
+    assert notes == ["1 0", "1 1", "2 0", "2 1"]
     recorder = TrialRecorder(copied.trial("t0"))
     with recorder:
         recorder.result({"training_iteration": 3, "loss": 1.0}, {"note": nbckpt.media.Text("new").encode()})

@@ -13,7 +13,7 @@ from nbckpt.store import Cancel, TimedOutError
 from nbckpt.store.locks import Timeout, file_lock
 from nbckpt.sync.transfer import TransferOptions
 
-_PATIENCE_S = 300.0
+PATIENCE_S = 300.0
 """How long to wait for another process: it may be stopped, and a disk without locks may keep a dead one's."""
 _LOOK_S = 0.1
 
@@ -55,7 +55,7 @@ def alone(file: Path, options: TransferOptions) -> Iterator[None]:
     """
     cancel, began = options.cancel or Cancel(), time.monotonic()
     with ExitStack() as stack:
-        while (waited := time.monotonic() - began) < _PATIENCE_S:
+        while (waited := time.monotonic() - began) < PATIENCE_S:
             try:
                 stack.enter_context(file_lock(file, timeout=0))
                 break
