@@ -36,6 +36,13 @@ class Kernel:
         self.client.execute_interactive(cell, output_hook=take, timeout=120)
         return outputs
 
+    def reply(self, request: str) -> dict[str, Any]:
+        """Return the content of the reply to a request."""
+        while True:
+            reply: dict[str, Any] = self.client.get_shell_msg(timeout=120)
+            if reply["parent_header"]["msg_id"] == request:
+                return dict(reply["content"])
+
     def value(self, expression: str) -> str:
         """Return the text of an expression."""
         return str(self.run(expression)[-1][1]["data"]["text/plain"])
@@ -163,10 +170,7 @@ def test_an_interrupted_or_killed_cell_keeps_nothing(folder: Path) -> None:
     with kernel(folder) as running:
         request = started(running)
         running.manager.interrupt_kernel()
-        reply = running.client.get_shell_msg(timeout=120)
-        while reply["parent_header"]["msg_id"] != request:
-            reply = running.client.get_shell_msg(timeout=120)
-        assert reply["content"]["ename"] == "KeyboardInterrupt"
+        assert running.reply(request)["ename"] == "KeyboardInterrupt"
         started(running)
         running.manager.signal_kernel(signal.SIGKILL)
         while running.manager.is_alive():
@@ -184,10 +188,7 @@ def test_two_kernels_can_run_the_same_cell_at_once(folder: Path) -> None:
         requests = [(running, started(running)) for running in (first, second)]
         (folder / "go").touch()
         for running, request in requests:
-            reply = running.client.get_shell_msg(timeout=120)
-            while reply["parent_header"]["msg_id"] != request:
-                reply = running.client.get_shell_msg(timeout=120)
-            assert reply["content"]["status"] == "ok"
+            assert running.reply(request)["status"] == "ok"
         for running, _ in requests:
             running.run("x = None")
             running.run(SLOW)

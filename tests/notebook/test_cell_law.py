@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import types
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from timeline.graph import graph
 
 from attack import share
 from notebook.conftest import Notebook, new_shell
@@ -84,54 +83,18 @@ o.__class__ = D
 NUMBERS = itertools.count()
 
 
-def graph(namespace: dict[str, Any]) -> dict[str, Any]:
-    """Return the values of the user's variables, with a number for each object that can be shared."""
-    numbers: dict[int, int] = {}
-
-    def of(value: Any) -> Any:
-        if isinstance(value, (int, float, str, type(None), types.ModuleType)):
-            return repr(value)
-        if value is object or value is type:
-            return value.__name__
-        if type(value) is tuple:
-            return tuple(map(of, value))
-        if id(value) in numbers:
-            return "again", numbers[id(value)]
-        number = numbers[id(value)] = len(numbers)
-        return type(value).__name__, number, inside(value)
-
-    def inside(value: Any) -> Any:
-        if isinstance(value, list):
-            return [*map(of, value)]
-        if isinstance(value, dict):
-            return [(key, of(item)) for key, item in value.items()]
-        if isinstance(value, np.ndarray):
-            return value.tolist()
-        if isinstance(value, types.FunctionType):
-            cells = [of(cell.cell_contents) for cell in value.__closure__ or ()]
-            return value.__code__.co_code, value.__globals__ is namespace, cells
-        if isinstance(value, type):
-            return value.__name__, [*map(of, value.__bases__)], getattr(value, "k", None)
-        return of(type(value)), of(vars(value))
-
-    names = sorted(name for name in namespace if name[0] != "_" and name not in namespace["hidden"])
-    values = {name: of(namespace[name]) for name in names}
-    arrays = [name for name in names if isinstance(namespace[name], np.ndarray)]
-    pairs = itertools.combinations(arrays, 2)
-    return values | {"shared": [pair for pair in pairs if np.shares_memory(*map(namespace.get, pair))]}
-
-
 def after(cells: Sequence[str]) -> tuple[dict[str, Any], str]:
     """Run cells in a new kernel. Return what is there then, and the error of the last one."""
     with new_shell() as shell:
         notebook = Notebook(shell)
         notebook.run("%load_ext nbckpt\nimport numpy as np")
-        shell.user_ns["hidden"] = {*shell.user_ns, "hidden"}
+        hidden = {*shell.user_ns}
         *before, last = [cell.replace("⏎", "\n") for cell in cells]
         for cell in before:
             notebook.attempt(cell)
         error = notebook.attempt(last).error_in_exec
-        return graph(shell.user_ns), type(error).__name__
+        names = [name for name in shell.user_ns if name[0] != "_" and name not in hidden]
+        return graph({name: shell.user_ns[name] for name in names}, shell.user_ns), type(error).__name__
 
 
 @pytest.mark.slow

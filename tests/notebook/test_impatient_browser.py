@@ -40,30 +40,22 @@ def other(browser: Browser, server: tuple[str, Path]) -> Iterator[Lab]:
         yield other
 
 
-def test_a_double_click_on_stop_asks_and_stops_nothing(lab: Lab) -> None:
-    panel = begun(lab, "stop", GO_ON)
+def test_a_double_click_acts_once_and_stop_asks(lab: Lab) -> None:
+    panel = begun(lab, "twice", GO_ON, "%ckpt ls --find twice")
     panel.get_by_role("button", name="Stop 2…").dblclick()
     expect(panel.locator("[data-action=confirm]")).to_have_text("Stop 2 trials")
-    lab.run(3)
-    for trial in ("t0", "t1"):
-        shows(panel, trial, "Done")
-
-
-def test_a_double_click_pauses_once_and_says_so(lab: Lab) -> None:
-    panel = begun(lab, "pause", GO_ON)
-    panel.get_by_role("button", name="Pause all").dblclick()
-    expect(panel.locator(".nb-message")).to_contain_text("Pausing all trials of pause.")
-    lab.run(3)
-    shows(panel, "t0", "Paused")
-
-
-def test_a_double_click_saves_one_checkpoint(lab: Lab) -> None:
-    panel = begun(lab, "twice", "%ckpt ls --find twice")
+    panel.locator(".nb-confirm").get_by_role("button", name="Cancel").click()
     panel.get_by_role("tab", name="Checkpoints").click()
     panel.get_by_label("Name of the checkpoint").fill("twice")
     panel.get_by_role("button", name="Save all variables").dblclick()
     expect(row(panel, "twice@1")).to_be_visible()
-    expect(lab.run(3)).to_contain_text("1 checkpoint")
+    expect(lab.run(4)).to_contain_text("1 checkpoint")
+    panel.get_by_role("tab", name="Trials").click()
+    panel.get_by_role("button", name="Pause all").dblclick()
+    expect(panel.locator(".nb-message")).to_contain_text("Pausing all trials of twice.")
+    lab.run(3)
+    for trial in ("t0", "t1"):
+        shows(panel, trial, "Paused")
 
 
 def test_letters_in_the_panel_leave_the_cells_alone(lab: Lab) -> None:

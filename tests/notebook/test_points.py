@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from IPython.core.completer import provisionalcompleter
@@ -10,6 +11,8 @@ from IPython.core.interactiveshell import ExecutionInfo
 from IPython.display import display
 from IPython.utils.capture import capture_output
 
+from nbckpt.core.history import History
+from nbckpt.errors import StoreError
 from nbckpt.notebook.magic import CheckpointMagics
 from nbckpt.timeline.timeline import Timeline
 from notebook.conftest import AUTO_ON, Notebook
@@ -102,9 +105,8 @@ def test_points_are_hidden_from_ls_and_completion(watched: Notebook) -> None:
 def test_a_point_in_a_new_kernel_can_be_restored(watched: Notebook) -> None:
     watched.run("a = [1]; h = {'a': a}")
     watched.run("%ckpt auto")  # waits for the point in the background
-    tracker = CheckpointMagics(watched.shell).tracker
     names: dict[str, Any] = {}
-    tracker.restore("latest", names)
+    CheckpointMagics(watched.shell).tracker.restore("latest", names)
     assert names["h"]["a"] is names["a"]
     assert names["a"] == [1]
 
@@ -122,25 +124,29 @@ def test_nothing_to_undo_says_so(watched: Notebook) -> None:
     assert "nothing to redo" in watched.error("%ckpt redo")
 
 
-@pytest.mark.parametrize("line", ["auto on --budget 0%", "auto on --budget x", "auto on --max 3apples"])
-def test_limits_that_make_no_sense_are_refused(line: str, notebook: Notebook) -> None:
-    notebook.run("%load_ext nbckpt")
-    assert "write it as in" in notebook.error(f"%ckpt {line}")
+REFUSED = {
+    "auto on --budget 0%": "write it as in",
+    "auto on --budget x": "write it as in",
+    "auto on --max 3apples": "write it as in",
+    "auto on --keep 0": "give a number",
+    "undo 0": "give a number",
+    "undo -1": "give a number",
+    "history -n -1": "give a number",
+}
 
 
-def test_a_full_disk_is_said_and_the_cell_is_not_lost(
-    watched: Notebook, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from nbckpt.core.history import History
-    from nbckpt.errors import StoreError
+def test_a_number_that_makes_no_sense_is_refused(watched: Notebook, subtests: pytest.Subtests) -> None:
+    watched.run("a = 1")
+    for words, said in REFUSED.items():
+        with subtests.test(words):
+            assert said in watched.error(f"%ckpt {words}")
 
-    def full(*_: Any, **__: Any) -> Any:
-        raise StoreError("no space left on device")
 
+def test_a_full_disk_is_said_and_the_cell_is_not_lost(watched: Notebook) -> None:
     watched.run("a = [1]")
     watched.run("%ckpt auto")  # waits for the point in the background
-    with monkeypatch.context() as patch, capture_output() as shown:
-        patch.setattr(History, "publish", full)
+    full = patch.object(History, "publish", side_effect=StoreError("no space left on device"))
+    with full, capture_output() as shown:
         watched.run("a.append(2)", "b = 1", "c = 1", "%ckpt auto off")
     assert shown.stderr.count("there is no point of the cell before") == 1
     assert shown.stderr.count("no space left on device") == 1
@@ -182,24 +188,11 @@ def test_a_class_that_was_changed_in_place_is_set_back(watched: Notebook) -> Non
     assert (kind.v, kind.w, len(watched.names["o"])) == (2, 3, 4)
 
 
-@pytest.mark.slow
-def test_an_empty_kernel_is_told_of_the_last_state(watched: Notebook) -> None:
-    watched.run("a = 1; b = 2")
-    with capture_output() as shown:
-        watched.run("%reload_ext nbckpt")
-    assert shown.stdout == ""
-    watched.run("%reset -f")
-    with capture_output() as shown:
-        watched.run("%reload_ext nbckpt")
-    assert "variables: %ckpt restore " in shown.stdout
-    watched.run(AUTO_ON, f"%ckpt restore {shown.stdout.split()[-1]}")
-    assert (watched.names["a"], watched.names["b"]) == (1, 2)
-
-
 def told_of(watched: Notebook) -> str:
     """Return the id in the line for a kernel that is empty."""
     with capture_output() as shown:
         watched.run("%reset -f", "%reload_ext nbckpt")
+    assert "variables: %ckpt restore " in shown.stdout
     return shown.stdout.split()[-1]
 
 
@@ -210,8 +203,14 @@ def test_an_empty_kernel_is_told_of_its_own_newest_state(
     watched.run("a = 1; b = 2")
     point = watched.run("%ckpt history").points[0]
     watched.run("%ckpt save part a")
-    assert point.id.startswith(told_of(watched))  # the save holds less
-    saved = watched.run(f"%ckpt restore {point.id}", "%ckpt save everything")
+    with capture_output() as shown:
+        watched.run("%reload_ext nbckpt")
+    assert shown.stdout == "", "the kernel is not empty"
+    told = told_of(watched)
+    assert point.id.startswith(told)  # the save holds less
+    watched.run(AUTO_ON, f"%ckpt restore {told}")
+    assert (watched.names["a"], watched.names["b"]) == (1, 2)
+    saved = watched.run("%ckpt save everything")
     monkeypatch.setenv("JPY_SESSION_NAME", "/other.ipynb")
     watched.run("%reload_ext nbckpt", "%ckpt save of_another_notebook")
     monkeypatch.delenv("JPY_SESSION_NAME")
@@ -247,9 +246,7 @@ def test_history_shows_the_points_of_this_notebook(
 
 
 def test_history_names_how_many_older_points_there_are(notebook: Notebook) -> None:
-    notebook.run(AUTO_ON)
-    for number in range(5):
-        notebook.run(f"x = {number}")
+    notebook.run(AUTO_ON, *(f"x = {number}" for number in range(5)))
     every = notebook.run("%ckpt history -n 0").points
     shown = notebook.run("%ckpt history -n 2")
     assert shown.points == every[:2]
@@ -282,28 +279,17 @@ def test_points_are_made_in_the_notebooks_own_store_only(
 ) -> None:
     monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "own"))
     notebook.run("x = 1")
-    error = notebook.error(f"{AUTO_ON} --store {tmp_path / 'other'}")
-    assert "own store only" in error
+    assert "own store only" in notebook.error(f"{AUTO_ON} --store {tmp_path / 'other'}")
     assert "auto is off" in str(notebook.run(f"%ckpt auto --store {tmp_path / 'other'}"))
     notebook.run(f"%env NBCKPT_STORE={tmp_path / 'other'}\n%reload_ext nbckpt", AUTO_ON, "x = 2")
     notebook.run("%ckpt undo")
     assert notebook.names["x"] == 1
 
 
-@pytest.mark.parametrize("words", ["undo 0", "undo -1", "history -n -1", "auto on --keep 0"])
-def test_a_number_that_is_too_small_is_refused(watched: Notebook, words: str) -> None:
-    watched.run("a = 1")
-    assert "give a number" in watched.error(f"%ckpt {words}")
-
-
 def test_a_point_with_a_name_is_a_checkpoint(notebook: Notebook) -> None:
-    notebook.run(f"{AUTO_ON} --keep 2")
-    for number in range(3):
-        notebook.run(f"x = {number}")
+    notebook.run(f"{AUTO_ON} --keep 2", *(f"x = {number}" for number in range(3)))
     named = notebook.run("%ckpt history").points[1]
-    notebook.run(f"%ckpt tag {named.id} second")
-    for number in range(3, 8):
-        notebook.run(f"x = {number}")
+    notebook.run(f"%ckpt tag {named.id} second", *(f"x = {number}" for number in range(3, 8)))
     points = notebook.run("%ckpt history").points
     assert len({point.id for point in points}) == len(points)
     assert "second@1" in [row.label for row in notebook.run("%ckpt ls").rows]
@@ -311,21 +297,9 @@ def test_a_point_with_a_name_is_a_checkpoint(notebook: Notebook) -> None:
     assert notebook.names["x"] == 1
 
 
-def test_a_failed_cell_with_a_point_did_change_something(watched: Notebook) -> None:
-    watched.run("a = 1")
-    watched.attempt("a = 2\nunknown")
-    watched.run("%ckpt undo")
-    assert watched.run("%ckpt history").page().notes == ()
-
-
-def test_a_failed_command_is_no_failed_cell(watched: Notebook) -> None:
-    watched.run("a = 1")
-    watched.attempt("%ckpt show nothing")
-    assert watched.run("%ckpt history").page().notes == ()
-
-
 def test_history_names_cells_that_failed_and_changed_nothing(watched: Notebook) -> None:
     watched.run("a = 1")
+    watched.attempt("%ckpt show nothing")  # a command that failed, and not a cell
     assert watched.run("%ckpt history").page().notes == ()
     watched.attempt("{}['w']")
     watched.attempt("unknown")
@@ -338,6 +312,8 @@ def test_history_names_cells_that_failed_and_changed_nothing(watched: Notebook) 
     assert all(point.error == "" for point in history.points)
     watched.run("a = 2")
     assert watched.run("%ckpt history").page().notes == ()
+    watched.attempt("a = 3\nunknown")
+    assert watched.run("%ckpt undo", "%ckpt history").page().notes == ()
 
 
 def test_a_cell_is_transformed_once_where_ipython_tells(watched: Notebook) -> None:

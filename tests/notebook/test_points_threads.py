@@ -47,8 +47,7 @@ def appends(notebook: Notebook) -> None:
 
 def test_each_undo_goes_back_while_a_thread_changes_a_list(watched: Notebook) -> None:
     watched.run(BUSY, "thread.start()")
-    for number in range(4):
-        watched.run(f"x = {number}")
+    watched.run(*(f"x = {number}" for number in range(4)))
     log = watched.names["log"]
     for number in (2, 1, 0):
         appends(watched)

@@ -203,11 +203,6 @@ def test_an_untouched_object_stays_and_is_not_mentioned(watched: Notebook) -> No
     assert watched.names["g"] is g
     assert not done.warns
     assert done.rerun.cells == ()
-
-
-def test_redo_brings_back_the_very_object(watched: Notebook) -> None:
-    watched.run("g = (part for part in [1, 2])")
-    g = watched.names["g"]
     watched.run("%ckpt undo")
     assert "g" not in watched.names
     done = watched.run("%ckpt redo")

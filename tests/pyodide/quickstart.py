@@ -39,9 +39,10 @@ class Notebook:
     def __init__(self):
         self.shell = InteractiveShell.instance(colors="nocolor")
 
-    def run(self, cell):
-        result = self.shell.run_cell(cell, store_history=True)
-        result.raise_error()
+    def run(self, *cells):
+        for cell in cells:
+            result = self.shell.run_cell(cell, store_history=True)
+            result.raise_error()
         return result.result
 
     def html(self, cell):
@@ -57,12 +58,10 @@ def checkpoints(notebook):
     run("words.append('new'); counts[1].append(4); memory[7] = 7; point.x = 2")
     differing = str(run("%ckpt diff base"))
     assert all(name in differing for name in ("words", "counts", "memory", "point")), differing
-    run("%ckpt save more")
-    run("%ckpt restore base")
+    run("%ckpt save more", "%ckpt restore base")
     then = run("len(words), counts[1], alias is counts[1], memory[7], point.x")
     assert then == (100_000, [1, 1, 1], True, 0, 1), then
-    run("%ckpt undo")
-    assert run("words[-1], memory[7], point.x") == ("new", 7, 2)
+    assert run("%ckpt undo", "words[-1], memory[7], point.x") == ("new", 7, 2)
     assert str(run("%ckpt verify")).startswith("Everything verified: ")
     html = notebook.html("%ckpt ls")
     assert "<caption" in html, html
@@ -71,23 +70,16 @@ def checkpoints(notebook):
 
 def elsewhere(notebook):
     run = notebook.run
-    run("%ckpt export base base.zip")
-    run("%ckpt --store other import base.zip")
-    run("%ckpt push copy")
-    run("%ckpt --store copy restore base words --as copied_")
-    assert run("len(copied_words)") == 100_000
+    run("%ckpt export base base.zip", "%ckpt --store other import base.zip", "%ckpt push copy")
+    assert run("%ckpt --store copy restore base words --as copied_", "len(copied_words)") == 100_000
     assert "so each %ckpt sync pushes once" in str(run("%ckpt sync there"))
 
 
 def time_travel(notebook):
     run = notebook.run
-    run("%ckpt auto on --budget 1000000%")
-    run("steps = [1]; held = {'steps': steps}")
-    run("steps.append(2)")
-    run("%ckpt undo")
-    assert run("held['steps'] is steps, steps") == (True, [1])
-    run("%ckpt redo")
-    assert run("steps") == [1, 2]
+    run("%ckpt auto on --budget 1000000%", "steps = [1]; held = {'steps': steps}", "steps.append(2)")
+    assert run("%ckpt undo", "held['steps'] is steps, steps") == (True, [1])
+    assert run("%ckpt redo", "steps") == [1, 2]
     run("%ckpt auto off")
 
 

@@ -14,16 +14,22 @@ SHORT = 1000
 """Of longer arrays and frames, a digest is compared."""
 
 
-def graph(namespace: dict[str, Any]) -> dict[str, Any]:
-    """Return the variables as plain data. Equal data means equal values that share the same parts."""
-    nodes = _Nodes()
+def graph(namespace: dict[str, Any], looked_up: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Return the variables as plain data. Equal data means equal values that share the same parts.
+
+    Args:
+        namespace: The variables.
+        looked_up: Where their functions look names up, if that is another namespace.
+    """
+    nodes = _Nodes(namespace if looked_up is None else looked_up)
     return {name: nodes.of(namespace[name]) for name in sorted(namespace) if not name.startswith("__")}
 
 
 class _Nodes:
     """Makes a node of each value. An object that is met again is the number of its first node."""
 
-    def __init__(self) -> None:
+    def __init__(self, looked_up: dict[str, Any]) -> None:
+        self._looked_up = looked_up
         self._numbers: dict[int, int] = {}
         self._met: list[Any] = []
 
@@ -64,13 +70,13 @@ class _Nodes:
         if isinstance(value, types.FunctionType):
             code, defaults = value.__code__, (value.__defaults__, value.__kwdefaults__)
             cells = self._all(cell.cell_contents for cell in value.__closure__ or ())
-            called = code.co_code, code.co_names, code.co_consts[:3]
+            called = code.co_code, code.co_names, code.co_consts[:3], value.__globals__ is self._looked_up
             return "function", number, *called, cells, self._all(defaults)
         if isinstance(value, type):
             parts = vars(value).items() if value.__module__ == "__main__" else ()
             names = {name for name, _ in parts if name[0] != "_"} | {"__defaults__"}  # what cells set
             own = sorted((name, part) for name, part in parts if name in names)
-            return "class", number, value.__qualname__, self._named(own)
+            return "class", number, value.__qualname__, self._all(value.__bases__), self._named(own)
         if isinstance(value, types.ModuleType):
             return "module", value.__name__
         if not hasattr(value, "__dict__"):
