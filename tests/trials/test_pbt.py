@@ -172,9 +172,8 @@ def test_other_values_stay_in_their_ranges(values: Any, resample: float, seed: i
         assert isinstance(value, int) is is_whole or not is_whole
 
 
-@pytest.mark.parametrize(
-    ("value", "values", "other"),
-    [
+def test_a_value_moves_to_one_near_it(subtests: pytest.Subtests) -> None:
+    for value, values, other in [
         (1.0, nbckpt.uniform(0, 9), {1.2, 0.8}),
         (1.0, nbckpt.uniform(0, 1), {1.0, 0.8}),
         (2, nbckpt.randint(1, 9), {1, 3}),
@@ -187,27 +186,24 @@ def test_other_values_stay_in_their_ranges(values: Any, resample: float, seed: i
         ("b", nbckpt.choice(["a", "b", "c"]), {"a", "c"}),
         ("a", nbckpt.choice(["a", "b", "c"]), {"a", "b"}),
         ("z", nbckpt.choice(["a", "b"]), {"a", "b"}),
-    ],
-)
-def test_a_value_moves_to_one_near_it(value: Any, values: Any, other: set[Any]) -> None:
-    moved = {explored(value, values, random.Random(seed), 0.0) for seed in range(50)}
-    assert moved == other
-    is_whole = all(isinstance(each, int) for each in (*other, value))
-    assert {isinstance(each, int) for each in moved} == {True} or not is_whole
-
-
-@pytest.mark.parametrize("value", [1e308, -1e308, 10**400])
-@pytest.mark.parametrize("step", [None, 2.0])
-def test_a_value_that_would_be_infinite_is_drawn_again(value: Any, step: float | None) -> None:
-    drawn = range_of("lr", lambda: 4.0)
-    values = Rounded(drawn, step) if step else drawn
-    assert explored(value, values, random.Random(1), 0.0, (10.0,)) == 4.0
-
-
-def test_a_value_of_a_list_may_be_an_array() -> None:
+    ]:
+        with subtests.test(value=value, values=values):
+            moved = {explored(value, values, random.Random(seed), 0.0) for seed in range(50)}
+            assert moved == other
+            is_whole = all(isinstance(each, int) for each in (*other, value))
+            assert {isinstance(each, int) for each in moved} == {True} or not is_whole
     first, second = np.arange(3), np.arange(3) + 1
     moved = {str(explored(first.copy(), Choice((first, second)), random.Random(n), 0.0)) for n in range(20)}
     assert moved == {"[0 1 2]", "[1 2 3]"}
+
+
+def test_a_value_that_would_be_infinite_is_drawn_again(subtests: pytest.Subtests) -> None:
+    for value in [1e308, -1e308, 10**400]:
+        for step in [None, 2.0]:
+            with subtests.test(value=value, step=step):
+                drawn = range_of("lr", lambda: 4.0)
+                values = Rounded(drawn, step) if step else drawn
+                assert explored(value, values, random.Random(1), 0.0, (10.0,)) == 4.0
 
 
 def train(config: dict[str, Any]) -> None:
@@ -285,7 +281,7 @@ def check_takeovers(experiment: Experiment) -> int:
     return count
 
 
-@pytest.mark.parametrize("executor", ["inline", "thread"])
+@pytest.mark.parametrize("executor", ["inline", "thread", pytest.param("process", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("function", [train, Sum])
 def test_bad_trials_go_on_from_good_ones(function: Any, executor: str) -> None:
     experiment = search(function, executor=executor, max_concurrent=1)
@@ -305,14 +301,6 @@ def test_side_by_side_no_step_is_trained_twice(workers: int) -> None:
         assert trial.metrics["x"] == trial.config["x"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("function", [train, Sum])
-def test_trials_in_processes_take_over_too(function: Any) -> None:
-    experiment = search(function, executor="process", max_concurrent=1)
-    assert [trial.iteration for trial in experiment.trials] == [12] * 4
-    assert check_takeovers(experiment) >= 2
-
-
 def test_with_one_worker_trials_take_turns() -> None:
     experiment = search()
     starts = sorted(
@@ -326,8 +314,9 @@ def test_with_one_worker_trials_take_turns() -> None:
 
 
 def test_the_same_seed_gives_the_same_takeovers(tmp_path: Path) -> None:
-    one, other = (history(search(folder=tmp_path / name)) for name in ("one", "other"))
-    assert one == other
+    """A cell that runs twice repeats nothing."""
+    one, other, again = (history(search(folder=tmp_path / name)) for name in ("one", "other", "one"))
+    assert one == other == again
     assert history(search(folder=tmp_path / "third", seed=2)) != one
 
 
@@ -341,14 +330,6 @@ def test_a_later_run_knows_trials_by_their_first_values() -> None:
     assert [trial.config for trial in again.trials] == configs
     forget(again)
     assert [Trial.read(trial.folder).config for trial in again.trials] == configs
-
-
-def test_a_summary_keeps_what_was_decided() -> None:
-    for trial in search().trials:
-        kept, whole = summary_file.read(trial.folder), Trial.read(trial.folder)
-        assert kept is not None
-        assert state_of(kept).scheduling == state_of(whole).scheduling == state_of(trial).scheduling
-        assert kept.config == whole.config == trial.config
 
 
 def small(**options: Any) -> Experiment:
@@ -427,34 +408,27 @@ def test_a_killed_process_changes_nothing(
 ) -> None:
     place = str(tmp_path / "killed")
     fields = {"owner": owner, "name": name, "number": number, "executor": executor, "folder": place}
-    tests = str(Path(__file__).parents[1])
-    ended = run_script(SCRIPT.format(tests=tests, **fields))
-    assert ended == -signal.SIGKILL
+    script = SCRIPT.format(tests=str(Path(__file__).parents[1]), **fields)
+    ended = subprocess.run([sys.executable, "-c", script], timeout=SECONDS, check=False)
+    assert ended.returncode == -signal.SIGKILL
     after = history(small(executor=executor, folder=place, max_concurrent=1))
     assert after == history(small(folder=tmp_path / "whole"))
 
 
-def run_script(script: str) -> int:
-    return subprocess.run([sys.executable, "-c", script], timeout=SECONDS, check=False).returncode
-
-
-PLACES = [
-    (copying.shutil, "copy"),
-    (copying, "check_files"),
-    (takeover, "copy_into"),
-    (CheckpointFolder, "publish"),
-    (CheckpointFolder, "_forget"),
-]
-
-
-@pytest.mark.parametrize(("owner", "name"), PLACES)
 def test_a_kill_within_a_copy_changes_nothing(
-    owner: Any, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
     whole = history(small(folder=tmp_path / "whole"))
-    came, after = killed_and_run_again(owner, name, 1)
-    assert came
-    assert after == whole
+    for owner, name in [
+        (copying.shutil, "copy"),
+        (copying, "check_files"),
+        (takeover, "copy_into"),
+        (CheckpointFolder, "publish"),
+        (CheckpointFolder, "_forget"),
+    ]:
+        monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / name))
+        with subtests.test(name):
+            assert killed_and_run_again(owner, name, 1) == (True, whole)
 
 
 def forgetful(config: dict[str, Any]) -> None:
@@ -502,18 +476,16 @@ def link_instead(folder: Path) -> None:
     folder.symlink_to(outside)
 
 
-@pytest.mark.parametrize(
-    ("spoil", "says"),
-    [
-        (deleted, "is gone"),
-        (damaged, "is not what was saved"),
-        (without_files, "is gone"),
-        (link_instead, "leads outside"),
-    ],
-)
-def test_a_spoilt_donor_lets_the_trial_go_on_as_it_is(
-    spoil: Any, says: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+SPOILT = {
+    deleted: "is gone",
+    damaged: "is not what was saved",
+    without_files: "is gone",
+    link_instead: "leads outside",
+}
+
+
+@pytest.mark.parametrize("spoil", SPOILT)
+def test_a_spoilt_donor_lets_the_trial_go_on_as_it_is(spoil: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     copies = takeover.copy_into
 
     def spoils(own: Any, target: Any, source: CheckpointFolder, record: Any) -> Any:
@@ -530,38 +502,32 @@ def test_a_spoilt_donor_lets_the_trial_go_on_as_it_is(
     monkeypatch.setattr(takeover, "copy_into", spoils)
     reasons = no_takeover(search())
     assert reasons
-    assert all(says in reason for reason in reasons)
+    assert all(SPOILT[spoil] in reason for reason in reasons)
 
 
-def test_a_donor_that_is_a_link_is_not_read(tmp_path: Path) -> None:
-    experiment = search(xs=2)
-    trial, donor = experiment.trials
-    donor.folder.rename(tmp_path / "elsewhere")
-    donor.folder.symlink_to(tmp_path / "elsewhere")
+def take_over(trial: Trial, donor: str, checkpoint: str = "checkpoint_000004") -> None:
     with TrialRecorder(trial) as recorder:
-        recorder.decided(Decision("exploit", "", 0, 1.0, donor.id, "checkpoint_000004", {"x": 5.0}))
+        recorder.decided(Decision("exploit", "", 0, 1.0, donor, checkpoint, {"x": 5.0}))
         takeover.take_over(recorder, trial.checkpoints)
-    assert "leads outside" in decided(trial, "promote")[-1]["reason"]
-    assert trial.config["x"] != 5.0
 
 
 def test_a_donor_is_a_trial_of_the_same_experiment(tmp_path: Path) -> None:
+    """A donor that is a link is not read."""
     trial, donor = search(xs=2).trials
     donor.folder.rename(tmp_path / "t1")
-    path = os.path.relpath(tmp_path / "t1", trial.folder.parent)
-    with TrialRecorder(trial) as recorder:
-        recorder.decided(Decision("exploit", "", 0, 1.0, path, "checkpoint_000004", {"x": 5.0}))
-        takeover.take_over(recorder, trial.checkpoints)
-    assert "has no trial" in decided(trial, "promote")[-1]["reason"]
-    assert trial.config["x"] != 5.0
+    donor.folder.symlink_to(tmp_path / "t1")
+    for name, says in (
+        (os.path.relpath(tmp_path / "t1", trial.folder.parent), "has no trial"),
+        (donor.id, "leads outside"),
+    ):
+        take_over(trial, name)
+        assert says in decided(trial, "promote")[-1]["reason"]
+        assert trial.config["x"] != 5.0
 
 
-def test_a_removed_checkpoint_is_replaced_by_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
-    experiment = search(xs=2, scheduler=pbt(4, 12, quantile=0.01), keep_checkpoints=1)
-    trial, donor = experiment.trials
-    with TrialRecorder(trial) as recorder:
-        recorder.decided(Decision("exploit", "", 0, 1.0, donor.id, "checkpoint_000001", {"x": 5.0}))
-        takeover.take_over(recorder, trial.checkpoints)
+def test_a_removed_checkpoint_is_replaced_by_the_newest() -> None:
+    trial, donor = search(xs=2, scheduler=pbt(4, 12, quantile=0.01), keep_checkpoints=1).trials
+    take_over(trial, donor.id, "checkpoint_000001")
     assert state_of(trial).scheduling.donor == f"{donor.id}@12"
     assert trial.checkpoint is not None
     assert donor.checkpoint is not None
@@ -603,7 +569,7 @@ def test_a_full_disk_at_the_copy_fails_only_that_trial(monkeypatch: pytest.Monke
     assert state_of(broken[0]).scheduling.donor
 
 
-def test_a_page_tells_why_and_from_whom() -> None:
+def test_a_page_and_a_summary_tell_what_was_decided() -> None:
     experiment = search()
     trial = next(trial for trial in experiment.trials if decided(trial, "exploit"))
     (first, *_) = decided(trial, "exploit")
@@ -615,6 +581,11 @@ def test_a_page_tells_why_and_from_whom() -> None:
     at = [column.name for column in table.columns].index("generation")
     assert [getattr(row[at], "text", row[at]) for row in table.rows] == ["2"] * 4
     assert trial_data(trial, "done").donor == state_of(trial).scheduling.donor != ""
+    for trial in experiment.trials:
+        kept, whole = summary_file.read(trial.folder), Trial.read(trial.folder)
+        assert kept is not None
+        assert state_of(kept).scheduling == state_of(whole).scheduling == state_of(trial).scheduling
+        assert kept.config == whole.config == trial.config
 
 
 def test_a_trial_that_waits_to_take_over_says_so() -> None:
@@ -689,15 +660,8 @@ def test_durable_trials_take_over_as_others_do(function: Any, tmp_path: Path) ->
     assert history(experiment) == expected
     assert check_takeovers(experiment) > 1
     newest = [trial.checkpoint_name for trial in experiment.trials]
-    assert all(
-        [*remote.rglob(f"*{trial.id}/*{name}*")]
-        for trial, name in zip(experiment.trials, newest, strict=True)
-    )
-
-
-def test_a_cell_that_runs_twice_repeats_nothing(tmp_path: Path) -> None:
-    expected = history(search(folder=tmp_path))
-    assert history(search(folder=tmp_path)) == expected
+    for trial, name in zip(experiment.trials, newest, strict=True):
+        assert [*remote.rglob(f"*{trial.id}/*{name}*")]
 
 
 def test_a_cell_that_runs_again_meanwhile_goes_on(tmp_path: Path) -> None:
@@ -773,12 +737,10 @@ def ends(population: Population, numbers: Iterable[int]) -> tuple[list[str], lis
     return sorted(worst, key=population.rank), [*population.best()]
 
 
-@given(
-    st.sampled_from([0.05, 0.25, 0.5]),
-    st.lists(
-        st.tuples(st.integers(0, 12), st.sampled_from([0.0, 1.0, 2.0, 3.0, math.inf, None])), max_size=60
-    ),
-)
+badnesses = st.sampled_from([0.0, 1.0, 2.0, 3.0, math.inf, None])
+
+
+@given(st.sampled_from([0.05, 0.25, 0.5]), st.lists(st.tuples(st.integers(0, 12), badnesses), max_size=60))
 def test_the_population_is_that_of_a_plain_sort(
     quantile: float, moves: list[tuple[int, float | None]]
 ) -> None:
@@ -834,9 +796,8 @@ def test_many_generations_take_little_memory() -> None:
     assert state.scheduling.promoted == 1000
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
+def test_impossible_arguments_are_refused(subtests: pytest.Subtests) -> None:
+    for wrong, message in [
         ({"interval": 0}, "interval=0 is impossible: give a number above 0"),
         ({"interval": 5, "max_t": 4}, "max_t=4 is below interval=5"),
         ({"quantile": 0.6}, r"at most 0\.5"),
@@ -849,11 +810,9 @@ def test_many_generations_take_little_memory() -> None:
         ({"mutations": {"x": []}}, "is not a range"),
         ({"mutations": {"x": nbckpt.sample_from(len)}}, "is not a range"),
         ({"mode": "best"}, "'min' or 'max'"),
-    ],
-)
-def test_impossible_arguments_are_refused(wrong: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        PBT(**wrong)
+    ]:
+        with subtests.test(message), pytest.raises(UsageError, match=message):
+            PBT(**wrong)
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import shutil
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from contextvars import Context, copy_context
 from pathlib import Path
@@ -62,9 +63,8 @@ def staged(runner: FunctionRunner) -> list[Path]:
 
 
 def content(folder: Path) -> dict[str, str]:
-    return {
-        path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*") if path.is_file()
-    }
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_text() for path in files}
 
 
 # Outside a trial.
@@ -99,6 +99,9 @@ def test_calls_outside_a_trial_do_nothing_and_say_it_once(
     lines = told(caplog)
     assert [line.split("(")[0] for line in lines] == [f"nbckpt.{name}" for name in NAMES]
     assert all(line.endswith("no trial is running (start one with nbckpt.run)") for line in lines)
+    with pytest.raises(ValueError), nbckpt.trials.checkpoint_dir(step=1) as folder:
+        raise ValueError
+    assert not folder.exists()
 
 
 @pytest.mark.parametrize("executor", ["inline", "thread", "process"])
@@ -113,12 +116,6 @@ def test_a_function_learns_which_trial_it_is(executor: str, tmp_path: Path) -> N
     experiment = ran(train, space, name="e", folder=tmp_path, executor=executor)
     mine = [(trial.folder / "mine").read_text() for trial in experiment.trials]
     assert mine == ["t0 e/t0 {'lr': 1}", "t1 e/t1 {'lr': 2}"]
-
-
-def test_a_block_that_fails_outside_a_trial_leaves_no_folder() -> None:
-    with pytest.raises(ValueError), nbckpt.trials.checkpoint_dir(step=1) as folder:
-        raise ValueError
-    assert not folder.exists()
 
 
 def test_each_thread_without_the_trials_context_says_so(
@@ -153,7 +150,7 @@ def test_the_caller_is_outside_the_trial_after_its_end(
 # What can be reported.
 
 
-def test_a_dict_and_names_are_reported_together(start: Start) -> None:
+def test_a_dict_and_names_are_reported_together(start: Start, subtests: pytest.Subtests) -> None:
     def train(config: dict[str, Any]) -> None:
         nbckpt.report({"loss": 1, "both": 1}, both=2)
         nbckpt.report()
@@ -162,12 +159,9 @@ def test_a_dict_and_names_are_reported_together(start: Start) -> None:
     result = runner.train()
     assert (result["loss"], result["both"]) == (1, 2)
     assert "loss" not in runner.train()
-
-
-@pytest.mark.parametrize("given", [0, 0.5, "good", [1]])
-def test_a_value_without_a_name_is_refused_with_an_example(given: Any) -> None:
-    with pytest.raises(UsageError, match=r"write report\(loss="):
-        nbckpt.report(given)
+    for value in (0, 0.5, "good", [1]):
+        with subtests.test(value=value), pytest.raises(UsageError, match=r"write report\(loss="):
+            nbckpt.report(value)
 
 
 class Unheard:
@@ -176,10 +170,7 @@ class Unheard:
 
 
 @pytest.mark.parametrize("executor", ["thread", "inline"])
-def test_metrics_that_json_cannot_hold_are_stored_as_text(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executor: str
-) -> None:
-    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
+def test_metrics_that_json_cannot_hold_are_stored_as_text(executor: str) -> None:
     seen: list[Any] = []
 
     def train(config: dict[str, Any]) -> None:
@@ -204,21 +195,18 @@ def test_metrics_that_json_cannot_hold_are_stored_as_text(
     assert (trial.status, trial.error) == (Status.TERMINATED, "")
     events = [json.loads(line) for line in (trial.folder / "events.jsonl").read_text().splitlines()]
     (result,) = [event["result"] for event in events if event["event"] == "result"]
-    assert (
-        result
-        | {
-            "set": "{1}",
-            "object": "<Unheard>",
-            "bytes": "b'1'",
-            "array": "array([0, 1])",
-            "5": "number",
-            "itself": [1, "[1, [...]]"],
-            "of_itself": {"2": "{2: {...}}"},
-            "scalar": 0.5,
-            "nested": {"deep": ["<Unheard>", [1]]},
-        }
-        == result
-    )
+    expected = {
+        "set": "{1}",
+        "object": "<Unheard>",
+        "bytes": "b'1'",
+        "array": "array([0, 1])",
+        "5": "number",
+        "itself": [1, "[1, [...]]"],
+        "of_itself": {"2": "{2: {...}}"},
+        "scalar": 0.5,
+        "nested": {"deep": ["<Unheard>", [1]]},
+    }
+    assert result | expected == result
     assert isinstance(seen[0], Unheard)
 
 
@@ -242,10 +230,9 @@ forms: dict[str, Callable[[Path], Any]] = {
 
 
 @pytest.mark.parametrize("how", ["report", "set_checkpoint"])
-@pytest.mark.parametrize("form", forms)
-def test_each_form_of_a_checkpoint_is_restored(start: Start, tmp_path: Path, form: str, how: str) -> None:
-    offered = forms[form](tmp_path / "mine")
-
+def test_each_form_of_a_checkpoint_is_restored(
+    start: Start, tmp_path: Path, how: str, subtests: pytest.Subtests
+) -> None:
     def train(config: dict[str, Any], reporter: StatusReporter) -> None:
         checkpoint, place = nbckpt.get_checkpoint(), reporter.get_checkpoint()
         content: Any = None
@@ -257,18 +244,21 @@ def test_each_form_of_a_checkpoint_is_restored(start: Start, tmp_path: Path, for
             else:
                 content = checkpoint.to_dict()["i"]
         if how == "report":
-            nbckpt.report(found=content, checkpoint=offered)
+            nbckpt.report(found=content, checkpoint=config["offered"])
         else:
-            reporter.set_checkpoint(offered)
+            reporter.set_checkpoint(config["offered"])
             reporter(found=content)
         nbckpt.report()
 
-    runner, fresh = start(train), start(train)
-    assert runner.train()["should_checkpoint"]
-    path = runner.save()
-    for one in (runner, fresh):
-        one.restore(path)
-        assert one.train()["found"] == "1"
+    for form, make in forms.items():
+        with subtests.test(form):
+            config = {"offered": make(tmp_path / form)}
+            runner, fresh = start(train, config), start(train, config)
+            assert runner.train()["should_checkpoint"]
+            path = runner.save()
+            for one in (runner, fresh):
+                one.restore(path)
+                assert one.train()["found"] == "1"
 
 
 def test_later_changes_to_a_folder_do_not_reach_the_checkpoint(start: Start, tmp_path: Path) -> None:
@@ -333,7 +323,6 @@ def test_a_checkpoint_dir_can_be_reported_inside_its_block(start: Start) -> None
 
 
 def test_a_failed_block_leaves_the_former_checkpoint(start: Start) -> None:
-
     def train(config: dict[str, Any]) -> None:
         with nbckpt.trials.checkpoint_dir(step=1) as folder:
             (folder / "whole").write_text("1")
@@ -350,7 +339,6 @@ def test_a_failed_block_leaves_the_former_checkpoint(start: Start) -> None:
 
 
 def test_a_folder_with_the_prefix_of_another_is_distinct(start: Start) -> None:
-
     def train(config: dict[str, Any], reporter: StatusReporter) -> None:
         lent = reporter.make_checkpoint_dir(step=7)
         other = in_a_folder(Path(f"{lent}0"))
@@ -386,13 +374,8 @@ def test_get_checkpoint_changes_nothing_and_follows_the_saves(start: Start) -> N
         seen.append((result["found"], result["new"]))
         if result.get("should_checkpoint"):
             runner.save()
-    assert seen == [
-        ([None, None], False),
-        ([0, 0], True),
-        ([0, 0], False),
-        ([1, 1], True),
-        ([1, 1], False),
-    ]
+    fresh, kept = ([None, None], False), [[([i, i], True), ([i, i], False)] for i in range(2)]
+    assert seen == [fresh, *kept[0], *kept[1]]
 
 
 # The reporter by itself.
@@ -433,7 +416,6 @@ def test_a_reporter_keeps_its_checkpoint_and_knows_if_it_is_new(reporter: Status
 
 
 def test_two_alternating_runners_keep_their_own_checkpoints(start: Start) -> None:
-
     def train(config: dict[str, Any]) -> None:
         for i in range(3):
             nbckpt.report(who=config["who"], i=i, checkpoint={"who": config["who"]})
@@ -451,7 +433,6 @@ def test_two_alternating_runners_keep_their_own_checkpoints(start: Start) -> Non
 def test_no_runner_sees_another_one_in_any_order_of_steps(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, str]]
 ) -> None:
-
     def train(config: dict[str, Any], reporter: StatusReporter) -> None:
         while True:
             checkpoint = nbckpt.get_checkpoint()
@@ -463,9 +444,8 @@ def test_no_runner_sees_another_one_in_any_order_of_steps(
     paths: dict[int, str] = {}
     stopped: set[int] = set()
     with ExitStack() as stack:
-        runners = [
-            stack.enter_context(wrap_function(train)({"who": who}, folder / str(who))) for who in range(3)
-        ]
+        made = [wrap_function(train)({"who": who}, folder / str(who)) for who in range(3)]
+        runners = [stack.enter_context(runner) for runner in made]
         for who, action in steps:
             runner = runners[who]
             if action == "stop":
@@ -500,14 +480,11 @@ def test_runners_in_parallel_threads_never_mix(start: Start) -> None:
         got[who] = [(result["who"], result["i"], result["found"]) for result in results]
 
     runners = [start(train, {"who": who}) for who in range(count)]
-    threads = [threading.Thread(target=drive, args=(who,)) for who in range(count)]
     former = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(SECONDS)
+        with ThreadPoolExecutor(count) as pool:
+            pool.map(drive, range(count))
     finally:
         sys.setswitchinterval(former)
     for who in range(count):
@@ -515,7 +492,6 @@ def test_runners_in_parallel_threads_never_mix(start: Start) -> None:
 
 
 def test_a_nested_function_reports_to_its_own_driver(start: Start) -> None:
-
     def inner(config: dict[str, Any]) -> None:
         for i in range(2):
             nbckpt.report(inner=i, checkpoint={"whose": "inner"})
@@ -527,10 +503,8 @@ def test_a_nested_function_reports_to_its_own_driver(start: Start) -> None:
 
     runner = start(outer)
     results = [runner.train() for _ in range(2)]
-    assert [(result["outer"], result["found"], "inner" in result) for result in results] == [
-        (0, None, False),
-        (1, None, False),
-    ]
+    found = [(result["outer"], result["found"], "inner" in result) for result in results]
+    assert found == [(0, None, False), (1, None, False)]
 
 
 def test_a_thread_with_a_copied_context_belongs_to_the_trial(start: Start) -> None:

@@ -558,7 +558,6 @@ def test_the_interpreter_waits_for_the_last_sync_at_exit(experiments: Path, tmp_
 
 
 def test_temporary_files_are_not_synced(experiments: Path, tmp_path: Path) -> None:
-
     def leaves(config: dict[str, Any]) -> None:
         count(config)
         folder = experiments / "e" / "t0"
@@ -610,7 +609,6 @@ def test_artifacts_are_sent_with_checkpoints_and_at_the_end(
 
 
 def test_sync_artifacts_false_leaves_artifacts_out(experiments: Path, tmp_path: Path) -> None:
-
     def draws(config: dict[str, Any]) -> None:
         (experiments / "e" / "t0" / "plot[1].txt").write_text("words")
         (experiments / "e" / "t0" / "logs").mkdir()
