@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import traceback
 import unicodedata
 from dataclasses import replace
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_lines import command_lines
 from IPython.core.error import UsageError as ShellUsageError
 
 import nbckpt
@@ -123,39 +125,18 @@ def commands(store: Path) -> list[list[str]]:
     experiment = next(
         path.name for path in (store / "experiments").iterdir() if not path.name.startswith(".")
     )
+    lines = command_lines(f"""
+status, ls --all, ls nothing, ls --find forged, show {newest}, show t0, show EXPERIMENT/t1@1
+diff {older} {newest}, restore {newest}, restore EXPERIMENT/t0, snippet {newest}
+trials, best --metric EVIL --mode min, plot --metric loss, pause, resume --errored
+sync --status, push memory://elsewhere, push nothingEVIL://x, verify, doctor, help
+trust {newest}, export {newest} file.zip, import file.zip, tag {newest} EVIL
+rm {older} --dry-run, rm {older}, undo, gc, ls EVIL, EVIL
+""")
+    hostile = {"EXPERIMENT": experiment, "EVIL": EVIL}
     return [
-        [],
-        ["ls", "--all"],
-        ["ls", "nothing"],
-        ["ls", "--find", "forged"],
-        ["show", newest],
-        ["show", "t0"],
-        ["show", f"{experiment}/t1@1"],
-        ["diff", older, newest],
-        ["restore", newest],
-        ["restore", f"{experiment}/t0"],
-        ["snippet", newest],
-        ["trials"],
-        ["best", "--metric", EVIL, "--mode", "min"],
-        ["plot", "--metric", "loss"],
-        ["pause"],
-        ["resume", "--errored"],
-        ["sync", "--status"],
-        ["push", "memory://elsewhere"],
-        ["push", f"nothing{EVIL}://x"],
-        ["verify"],
-        ["doctor"],
-        ["help"],
-        ["trust", newest],
-        ["export", newest, "file.zip"],
-        ["import", "file.zip"],
-        ["tag", newest, EVIL],
-        ["rm", older, "--dry-run"],
-        ["rm", older],
-        ["undo"],
-        ["gc"],
-        ["ls", EVIL],
-        [EVIL],
+        [re.sub("EXPERIMENT|EVIL", lambda word: hostile[word[0]], word) for word in line.split()]
+        for line in lines
     ]
 
 
@@ -170,7 +151,7 @@ def test_commands_escape_control_characters_for_the_terminal(
         assert_harmless(err)
 
 
-SYNCED = ["status", "sync --status", "sync --status --json", "push", "pull", "sync", "sync off"]
+SYNCED = command_lines("status, sync --status, sync --status --json, push, pull, sync, sync off")
 
 
 @pytest.fixture

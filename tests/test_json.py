@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from command_lines import command_lines
 
 import nbckpt
 from late import Library
@@ -30,69 +31,21 @@ from nbckpt.trials.engine.open_trial import open_trials
 
 jsonschema = Library("jsonschema")  # takes a second to import
 
-LINES = """
-save first -m note
-save second x
-status
-ls
-ls --all
-show first
-diff first second
-diff first
-restore first --dry-run
-restore first
-undo
-cell prep
-snippet first
-auto on --budget 1000000%
-restore first x --as copied_
-undo
-redo
-checkout first
-history
-auto off
-auto
+LINES = command_lines("""
+save first -m note, save second x, status, ls, ls --all, show first, diff first second, diff first
+restore first --dry-run, restore first, undo
+cell prep, snippet first, auto on --budget 1000000%, restore first x --as copied_
+undo, redo, checkout first, history, auto off, auto
 run train --grid lr=1,2 --name e --executor inline
-trials e
-show e
-show e/t0
-show e/t0@2
-best e --metric loss --mode min
-results e
-results e/t1 --csv
-compare e/t0 e/t1
-plot e --metric loss
-plot e --scatter lr loss
-plot e --parallel
-track loop lr=1
-checkpoint
-pause
-stop
-resume
-restore e/t0@2
-tag first third
-tag e/t0 good
-note e/t0 better edges
-untag e/t0 good
+trials e, show e, show e/t0, show e/t0@2, best e --metric loss --mode min, results e, results e/t1 --csv
+compare e/t0 e/t1, plot e --metric loss, plot e --scatter lr loss, plot e --parallel
+track loop lr=1, checkpoint, pause, stop, resume
+restore e/t0@2, tag first third, tag e/t0 good, note e/t0 better edges, untag e/t0 good
 trials e --where lr<2 --sort loss
-export first exported.zip
-export e exported.html
-reproduce e/t0 -o again
-import exported.zip
-trust --store
-verify
-push copy
-pull copy
-sync copy --now
-sync --status
-sync off
-rm e/t0@1 --dry-run
-rm second
-gc --dry-run
-doctor
-help
-help ls
-""".strip().splitlines()
+export first exported.zip, export e exported.html, reproduce e/t0 -o again, import exported.zip
+trust --store, verify, push copy, pull copy, sync copy --now, sync --status, sync off
+rm e/t0@1 --dry-run, rm second, gc --dry-run, doctor, help, help ls
+""")
 ENDED = {"checkpoint", "pause", "stop", "resume"}
 """Commands that are refused here, because no trial runs."""
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_lines import command_lines
 
 import nbckpt
 from late import Library
@@ -16,25 +17,13 @@ from nbckpt.cli import main
 memory = Library("fsspec.implementations.memory")
 
 SECRET = "p4ss" + "w0rd"
-USED = [
-    "push URL",
-    "push URL",
-    "pull URL --store there",
-    "pull URL --store there",
-    "status --store URL",
-    "ls --store URL",
-    "show one --store URL",
-    "ls one --json --store URL",
-    "trials --store URL",
-    "verify --store URL",
-    "doctor --store URL",
-    "gc --store URL",
-    "tag one other --store URL",
-    "rm other --store URL",
-    "undo --store URL",
-    "push URL --json",
-    "pull URL --store other --json",
-]
+USED = command_lines("""
+push URL, push URL, pull URL --store there, pull URL --store there
+status --store URL, ls --store URL, show one --store URL, ls one --json --store URL, trials --store URL
+verify --store URL, doctor --store URL, gc --store URL
+tag one other --store URL, rm other --store URL, undo --store URL
+push URL --json, pull URL --store other --json
+""")
 
 
 def train(config: dict[str, Any]) -> None:

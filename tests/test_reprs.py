@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from command_lines import command_lines
 from test_json import ENDED, LINES
 from test_json import session as session
 
@@ -21,23 +22,10 @@ notebook = conftest.notebook
 
 LONGEST = 200
 LONGEST_PAGE, LONGEST_LINE, MOST_LINES = 3000, 250, 60
-MANY = """
-ls many
-ls --newest
-ls --find many
-trials big
-show big
-show many@1
-results big
-diff many@1 many@2
-plot big
-rm big
-undo
-gc --dry-run
-rm many --older
-status
-undo
-""".strip().splitlines()
+MANY = command_lines("""
+ls many, ls --newest, ls --find many, trials big, show big, show many@1, results big
+diff many@1 many@2, plot big, rm big, undo, gc --dry-run, rm many --older, status, undo
+""")
 
 
 def answers(folder: Path) -> dict[str, Any]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from command_lines import command_lines
 
 from nbckpt import Tracker
 from nbckpt.cli import main
@@ -15,6 +16,7 @@ from nbckpt.commands import IN_NOTEBOOKS, TABLE
 
 ACCEPTED = sorted(set(TABLE) - IN_NOTEBOOKS)
 REFUSED = sorted(IN_NOTEBOOKS)
+Shell = Callable[[list[str]], dict[str, str]]
 OFFERS = re.compile(rf"nbckpt ({'|'.join(REFUSED)})\b")
 
 JOB = """
@@ -26,116 +28,31 @@ def train(config):
         nbckpt.report(loss=config["lr"] / step, checkpoint={"step": step})
 """
 
-LINES = """
-status
-ls
-ls --all
-ls -n 1
-show
-show one
-diff
-diff one
-diff one one@1
-undo
-undo 2
-undo --rerun
-redo
-history
-snippet
-snippet one
-reproduce one
-reproduce one -o again
-run
-trials
-best
-results
-compare
-plot
-pause
-stop
-checkpoint
-resume
-resume --errored
-tag one other
-note one better edges
-untag one other
-trust
-trust one
-trust --store
-verify
-verify --repair
-push
-push copy
-pull
-pull copy
-sync
-sync copy --now
-sync --status
-sync off
-export one one.zip
-import one.zip
-rm one --dry-run
-rm one@1
-rm one --older
-undo
-gc --dry-run
-gc
-doctor
-help
-help ls
-""".strip().splitlines()
+LINES = command_lines("""
+status, ls, ls --all, ls -n 1, show, show one, diff, diff one, diff one one@1
+undo, undo 2, undo --rerun, redo, history, snippet, snippet one, reproduce one, reproduce one -o again
+run, trials, best, results, compare, plot, pause, stop, checkpoint, resume, resume --errored
+tag one other, note one better edges, untag one other, trust, trust one, trust --store
+verify, verify --repair, push, push copy, pull, pull copy
+sync, sync copy --now, sync --status, sync off, export one one.zip, import one.zip
+rm one --dry-run, rm one@1, rm one --older, undo, gc --dry-run, gc, doctor, help, help ls
+""")
 
-OF_TRIALS = """
-trials e
-trials e --where lr<2
-show e
-show e/t0
-show e/t0@1
-best e --metric loss --mode min
-results e
-results e/t0 --csv
-compare e/t0 e/t1
-pause e
-stop e
-checkpoint e
-resume e
-tag e/t0 good
-note e/t0 better edges
-untag e/t0 good
-export e e.html
-rm e/t0
-rm e/t0@1 --dry-run
-rm e
-undo
-run job.py:train lr=1 --name f --executor inline
-run job.py:train lr=3 --name g --executor inline
-show g/t0
-trials g
-resume g --errored
-""".strip().splitlines()
+OF_TRIALS = command_lines("""
+trials e, trials e --where lr<2, show e, show e/t0, show e/t0@1, best e --metric loss --mode min
+results e, results e/t0 --csv, compare e/t0 e/t1, pause e, stop e, checkpoint e, resume e
+tag e/t0 good, note e/t0 better edges, untag e/t0 good, export e e.html
+rm e/t0, rm e/t0@1 --dry-run, rm e, undo
+run job.py:train lr=1 --name f --executor inline, run job.py:train lr=3 --name g --executor inline
+show g/t0, trials g, resume g --errored
+""")
 
-STRANGE = [
-    "sync --status",
-    "ls",
-    "show one",
-    "diff one one@1",
-    "snippet one",
-    "export one one.zip",
-    "reproduce one",
-]
-DAMAGED = [
-    "",
-    "ls",
-    "show one",
-    "show one@1",
-    "diff one one@1",
-    "verify",
-    "verify --repair",
-    "rm one",
-    "undo",
-    "gc",
-]
-
+STRANGE = command_lines(
+    "sync --status, ls, show one, diff one one@1, snippet one, export one one.zip, reproduce one"
+)
+DAMAGED = command_lines(
+    "status, ls, show one, show one@1, diff one one@1, verify, verify --repair, rm one, undo, gc"
+)
 WRONG = [f"{name} {words}".strip() for name in TABLE for words in ("", "nothing", "--nothing")]
 
 
@@ -154,17 +71,16 @@ def fill(store: Path) -> None:
         tracker.save({"x": 2, "lost": iter([])}, "one")
 
 
-def in_a_shell(
-    lines: list[str], capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
-) -> dict[str, str]:
-    """Run commands; return all that each of them prints and logs."""
-    shown = {}
-    for line in lines:
+@pytest.fixture
+def in_a_shell(capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> Shell:
+    """Return what runs commands, and returns all that each of them prints and logs."""
+
+    def run(line: str) -> str:
         caplog.clear()
         main(line.split())
-        out, err = capsys.readouterr()
-        shown[line] = out + err + caplog.text
-    return shown
+        return "".join([*capsys.readouterr(), caplog.text])
+
+    return lambda lines: {line: run(line) for line in lines}
 
 
 def offers(shown: dict[str, str]) -> dict[str, list[str]]:
@@ -184,56 +100,44 @@ def test_the_lines_have_each_command_that_a_shell_accepts() -> None:
     assert {line.split()[0] for line in LINES} >= set(ACCEPTED)
 
 
-def test_no_text_of_an_empty_store_offers_a_refused_command(
-    store: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
-) -> None:
-    shown = in_a_shell(["", *LINES, *WRONG], capsys, caplog)
+def test_no_text_of_an_empty_store_offers_a_refused_command(store: Path, in_a_shell: Shell) -> None:
+    shown = in_a_shell(["", *LINES, *WRONG])
     assert all(shown.values())
     assert offers(shown) == {}
 
 
 @pytest.mark.slow
-def test_no_text_of_a_filled_store_offers_a_refused_command(
-    store: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_no_text_of_a_filled_store_offers_a_refused_command(store: Path, in_a_shell: Shell) -> None:
     fill(store)
-    assert offers(in_a_shell(["", *LINES, *WRONG], capsys, caplog)) == {}
+    assert offers(in_a_shell(["", *LINES, *WRONG])) == {}
 
 
 @pytest.mark.slow
-def test_no_text_about_experiments_offers_a_refused_command(
-    store: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_no_text_about_experiments_offers_a_refused_command(store: Path, in_a_shell: Shell) -> None:
     fill(store)
     start = "run job.py:train --grid lr=1,2 --name e --executor inline"
-    assert offers(in_a_shell([start, "", *OF_TRIALS, *LINES, *WRONG], capsys, caplog)) == {}
+    assert offers(in_a_shell([start, "", *OF_TRIALS, *LINES, *WRONG])) == {}
 
 
 def test_no_text_about_strangers_offers_a_refused_command(
-    store: Path,
-    capsys: pytest.CaptureFixture[str],
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+    store: Path, in_a_shell: Shell, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     fill(store)
     note = {"url": "memory://theirs", "period": 1, "signature": ""}
     (store / "sync.json").write_text(json.dumps(note))
     monkeypatch.setenv("NBCKPT_SECRET_FILE", str(tmp_path / "another"))
-    shown = in_a_shell(STRANGE, capsys, caplog)
+    shown = in_a_shell(STRANGE)
     assert "%ckpt restore one@2 --trust" in shown["show one"]
     assert "nbckpt sync memory://theirs" in shown["sync --status"]
     assert offers(shown) == {}
 
 
-def test_no_text_about_damage_offers_a_refused_command(
-    store: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_no_text_about_damage_offers_a_refused_command(store: Path, in_a_shell: Shell) -> None:
     fill(store)
     for pack in [path for path in (store / "packs").rglob("*") if path.is_file()]:
         pack.write_bytes(b"{}")
     min((store / "checkpoints").iterdir()).write_bytes(b"{}")
-    shown = in_a_shell(DAMAGED, capsys, caplog)
+    shown = in_a_shell(DAMAGED)
     assert "damage" in shown["verify"]
     assert offers(shown) == {}
 
