@@ -55,3 +55,10 @@ def repository(git: Git, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     git("commit", "--quiet", "-m", "first")
     monkeypatch.chdir(folder)
     return folder
+
+
+@pytest.fixture
+def changed(repository: Path) -> Path:
+    """Return the repository, with a change that no commit has."""
+    (repository / "train.py").write_text("RATE = 2\n")
+    return repository

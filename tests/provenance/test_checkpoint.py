@@ -42,9 +42,8 @@ def shown(tracker: nbckpt.Tracker, capsys: pytest.CaptureFixture[str], *words: s
 
 
 def test_a_checkpoint_shows_where_it_comes_from(
-    repository: Path, tracker: nbckpt.Tracker, capsys: pytest.CaptureFixture[str]
+    changed: Path, tracker: nbckpt.Tracker, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (repository / "train.py").write_text("RATE = 2\n")
     tracker.save({"x": 1}, "n")
     kept = provenance(tracker, "n")
     text = shown(tracker, capsys, "show", "n")
@@ -75,7 +74,6 @@ def test_the_second_save_writes_no_pack_of_its_origin(repository: Path, tracker:
 
 
 def test_provenance_counts_neither_as_size_nor_as_new(repository: Path, tracker: nbckpt.Tracker) -> None:
-    del repository
     kept, bare = tracker.save({"x": 1}, "n"), tracker.save({"x": 1}, "m", provenance=False)
     assert (kept.size, kept.new_bytes) == (bare.size, bare.new_bytes)
     assert "again" not in bare.manifest.provenance
@@ -135,7 +133,6 @@ def test_a_failure_to_read_the_origin_is_a_note(
 def test_a_save_that_cannot_wait_takes_the_last_answer(
     repository: Path, tracker: nbckpt.Tracker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    del repository
     tracker.save({"x": 1}, "n")
     monkeypatch.setattr(checkpoint, "WAIT_S", 0.0001)
     monkeypatch.setattr(background, "ask", lambda folders, *_: background.Question(folders))

@@ -32,10 +32,9 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_new_tracker_has_asked_git_before_its_first_save(
-    repository: Path, monkeypatch: pytest.MonkeyPatch
+    changed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (repository / "train.py").write_text("RATE = 2\n")
-    nbckpt.Tracker(repository.parent / "store")
+    nbckpt.Tracker(changed.parent / "store")
     background.settle(60)
     monkeypatch.setattr(checkpoint, "FRESH_S", 3600)
     monkeypatch.setattr(background, "ask", lambda *_: pytest.fail("the answer is there"))

@@ -62,18 +62,15 @@ def test_a_commit_without_a_branch_has_none(repository: Path, git: Asks) -> None
 
 
 @pytest.mark.parametrize("staged", [True, False])
-def test_changes_are_a_patch_that_applies(
-    repository: Path, git: Asks, *, staged: bool, tmp_path: Path
-) -> None:
-    (repository / "train.py").write_text("RATE = 2\n")
-    (repository / "data.bin").write_bytes(bytes(range(256)))
+def test_changes_are_a_patch_that_applies(changed: Path, git: Asks, *, staged: bool, tmp_path: Path) -> None:
+    (changed / "data.bin").write_bytes(bytes(range(256)))
     git("add", "data.bin")
-    (repository / ".gitignore").unlink()
+    (changed / ".gitignore").unlink()
     if staged:
         git("add", "-A")
-    read = code(repository)
+    read = code(changed)
     assert set(read.changed) == {"train.py", "data.bin", ".gitignore"}
-    git("clone", "--quiet", str(repository), str(tmp_path / "clone"))
+    git("clone", "--quiet", str(changed), str(tmp_path / "clone"))
     (tmp_path / "patch").write_bytes(read.patch)
     git("apply", str(tmp_path / "patch"), folder=tmp_path / "clone")
     assert (tmp_path / "clone/train.py").read_text() == "RATE = 2\n"
@@ -110,14 +107,13 @@ def test_untracked_files_are_named_and_not_read(repository: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="strace and inotify are Linux's")
-def test_ignored_files_are_never_opened(repository: Path) -> None:
-    ignored = repository / "ignored.txt"
+def test_ignored_files_are_never_opened(changed: Path) -> None:
+    ignored = changed / "ignored.txt"
     ignored.write_text("secret")
     os.utime(ignored, (1, 1))
     before = ignored.stat().st_atime_ns
-    (repository / "train.py").write_text("RATE = 2\n")
-    os.mkfifo(repository / "ignored-pipe")  # to open it takes for ever
-    read = code(repository)
+    os.mkfifo(changed / "ignored-pipe")  # to open it takes for ever
+    read = code(changed)
     assert b"secret" not in read.patch
     assert not any("ignored" in name for name in (*read.untracked, *read.changed))
     assert ignored.stat().st_atime_ns == before

@@ -34,9 +34,8 @@ def notes(experiment: Experiment) -> str:
     return "\n".join(TrialShown(experiment, experiment.trial("t0")).page().notes)
 
 
-def test_a_trial_shows_its_commit_and_its_changes(repository: Path, tmp_path: Path) -> None:
-    (repository / "train.py").write_text("RATE = 2\n")
-    (repository / "new.py").write_text("x = 1\n")
+def test_a_trial_shows_its_commit_and_its_changes(changed: Path, tmp_path: Path) -> None:
+    (changed / "new.py").write_text("x = 1\n")
     shown = notes(run(tmp_path / "experiments"))
     (kept,) = read_attempts(tmp_path / "experiments/fits/t0")
     assert f"Code: {kept.code['commit'][:10]} on main" in shown
@@ -54,8 +53,7 @@ def test_a_trial_keeps_packages_machine_seeds_and_command(tmp_path: Path) -> Non
     assert kept.document["command"]
 
 
-def test_trials_share_the_objects_of_their_experiment(repository: Path, tmp_path: Path) -> None:
-    (repository / "train.py").write_text("RATE = 2\n")
+def test_trials_share_the_objects_of_their_experiment(changed: Path, tmp_path: Path) -> None:
     grid = {"rate": nbckpt.grid_search([1, 2, 3])}
     nbckpt.run(train, grid, name="fits", folder=tmp_path / "experiments", executor="inline")
     background.settle()
@@ -67,7 +65,6 @@ def test_trials_share_the_objects_of_their_experiment(repository: Path, tmp_path
 
 
 def test_without_provenance_nothing_is_written(repository: Path, tmp_path: Path) -> None:
-    del repository
     experiment = run(tmp_path / "experiments", provenance=False)
     assert not (experiment.folder / "t0" / FILE).exists()
     assert "Code:" not in notes(experiment)
@@ -100,7 +97,6 @@ def test_a_resumed_trial_keeps_the_code_it_began_with(repository: Path, git: obj
 def test_no_environment_variable_is_kept(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    del repository
     monkeypatch.setenv("SOME_VARIABLE", "value-of-a-variable")
     experiment = run(tmp_path / "experiments")
     (kept,) = read_attempts(experiment.folder / "t0")
@@ -109,9 +105,8 @@ def test_no_environment_variable_is_kept(
 
 @pytest.mark.parametrize("artifacts", [True, False])
 def test_a_synced_trial_comes_back_with_its_provenance(
-    repository: Path, tmp_path: Path, *, artifacts: bool
+    changed: Path, tmp_path: Path, *, artifacts: bool
 ) -> None:
-    (repository / "train.py").write_text("RATE = 2\n")
     url = f"memory://provenance-{artifacts}"
     config = nbckpt.SyncConfig(url, sync_artifacts=artifacts)
     experiment = run(tmp_path / "experiments", sync_config=config)
@@ -122,8 +117,7 @@ def test_a_synced_trial_comes_back_with_its_provenance(
     assert kept.packages
 
 
-def test_a_pushed_trial_comes_back_with_its_provenance(repository: Path, tmp_path: Path) -> None:
-    (repository / "train.py").write_text("RATE = 2\n")
+def test_a_pushed_trial_comes_back_with_its_provenance(changed: Path, tmp_path: Path) -> None:
     run(tmp_path / "store/experiments")
     store, target = LocalStore(tmp_path / "store"), tmp_path / "target"
     Mirror(store, tmp_path / "store/experiments", target).push()

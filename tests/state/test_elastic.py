@@ -84,16 +84,6 @@ def test_after_a_save_every_replica_finds_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_first_run_loads_nothing(tmp_path: Path) -> None:
-    def job(group: Group) -> tuple[bool, int]:
-        del group
-        state = Number("number", 7)
-        return nbckpt.load_state(state), state.number
-
-    assert generation(job, tmp_path, 2).value == (False, 7)
-
-
-@pytest.mark.slow
 def test_replicas_get_the_same_answers_in_any_order() -> None:
     def job(group: Group) -> Any:
         asked = [group.later(10**number * (replica.rank() + 1)) for number in range(6)]

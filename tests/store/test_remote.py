@@ -33,7 +33,7 @@ class TestMemoryUrl(StoreTests):
         fsspec.filesystem("memory").pipe_file(f"{store.url}/{key}", data)
 
 
-class TestMemoryUrlWithoutFolder(StoreTests):
+class TestMemoryUrlWithoutFolder(TestMemoryUrl):
     """All keys are at the top of the file system."""
 
     @pytest.fixture
@@ -41,12 +41,6 @@ class TestMemoryUrlWithoutFolder(StoreTests):
         monkeypatch.setattr(MemoryFileSystem, "store", {})
         monkeypatch.setattr(MemoryFileSystem, "pseudo_dirs", [""])
         return open_store("memory://")
-
-    def get_behind(self, store: Store, key: str) -> bytes:
-        return bytes(fsspec.filesystem("memory").cat_file(f"/{key}"))
-
-    def put_behind(self, store: Store, key: str, data: bytes) -> None:
-        fsspec.filesystem("memory").pipe_file(f"/{key}", data)
 
 
 class TestUrlWithoutWholePuts(StoreTests):
