@@ -51,6 +51,11 @@ class Notebook:
             result.raise_error()
         return result.result
 
+    def after(self, *cells: str) -> dict[str, Any]:
+        """Run cells, and return the live variables."""
+        self.run(*cells)
+        return self.names
+
     def attempt(self, cell: str) -> ExecutionResult:
         """Run a cell and return all of its outcome."""
         return self.shell.run_cell(cell, store_history=True)

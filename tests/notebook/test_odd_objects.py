@@ -110,12 +110,9 @@ def test_a_value_whose_own_code_fails_stops_nothing_else(case: str, watched: Not
     pytest.importorskip("matplotlib.figure")
     watched.run("x = 1", UNWILLING[case])
     assert "v" in [skipped.name for skipped in watched.run("%ckpt save odd").saved.manifest.skipped]
-    watched.run("x = 2; w = [v]", "%ckpt diff odd", "%ckpt restore odd")
-    assert watched.names["x"] == 1
-    watched.run("%%ckpt cell own\ny = [x, v]", "%ckpt undo")
-    assert "y" not in watched.names
-    watched.run("%ckpt undo")
-    assert watched.names["x"] == 2
+    assert watched.after("x = 2; w = [v]", "%ckpt diff odd", "%ckpt restore odd")["x"] == 1
+    assert "y" not in watched.after("%%ckpt cell own\ny = [x, v]", "%ckpt undo")
+    assert watched.after("%ckpt undo")["x"] == 2
 
 
 def test_a_key_that_is_not_a_name_is_no_variable(watched: Notebook) -> None:

@@ -23,8 +23,7 @@ SETUP = "import numpy as np"
 def test_a_failed_cell_can_be_undone(watched: Notebook) -> None:
     watched.run("a = [1]")
     watched.error("a.append(2); 1 / 0")
-    watched.run("%ckpt undo")
-    assert watched.names["a"] == [1]
+    assert watched.after("%ckpt undo")["a"] == [1]
 
 
 def test_a_cell_that_only_steps_back_is_not_looked_at_again(
@@ -34,17 +33,14 @@ def test_a_cell_that_only_steps_back_is_not_looked_at_again(
     begun: list[object] = []
     begin = Timeline.begin
     monkeypatch.setattr(Timeline, "begin", lambda *given, **named: begun.append(begin(*given, **named)))
-    watched.run("%ckpt undo")
-    assert (watched.names["a"], len(begun)) == ([1], 0)
-    watched.run("%ckpt redo\nb.append(3)")
-    assert (watched.names["a"], len(begun)) == ([1, 2], 1)
+    assert (watched.after("%ckpt undo")["a"], len(begun)) == ([1], 0)
+    assert (watched.after("%ckpt redo\nb.append(3)")["a"], len(begun)) == ([1, 2], 1)
     watched.run("%ckpt undo 2")
     assert (watched.names["a"], watched.names["b"], len(begun)) == ([1], [2], 1)
 
 
 def test_undo_of_a_restore_steps_back(watched: Notebook) -> None:
-    watched.run("a = [1]", "%ckpt save first", "a = [2]; b = 3", "%ckpt restore first")
-    assert watched.names["a"] == [1]
+    assert watched.after("a = [1]", "%ckpt save first", "a = [2]; b = 3", "%ckpt restore first")["a"] == [1]
     watched.run("%ckpt undo")
     assert (watched.names["a"], watched.names["b"]) == ([2], 3)
 
@@ -72,20 +68,16 @@ def test_undo_closes_the_figures_that_it_takes_away(watched: Notebook) -> None:
 
 
 def test_undo_of_a_removal_stays_an_act_on_the_store(watched: Notebook) -> None:
-    watched.run("a = [1]", "%ckpt save first", "a = [2]", "%ckpt rm first", "%ckpt undo")
-    assert watched.names["a"] == [2]
-    watched.run("%ckpt show first", "%ckpt undo")
-    assert watched.names["a"] == [1]
+    assert watched.after("a = [1]", "%ckpt save first", "a = [2]", "%ckpt rm first", "%ckpt undo")["a"] == [2]
+    assert watched.after("%ckpt show first", "%ckpt undo")["a"] == [1]
 
 
 def test_undo_takes_back_cells_and_a_removal_in_their_order(watched: Notebook) -> None:
     watched.run("a = [1]", "%ckpt save first", "a = [2]", "%ckpt rm first", "a = [3]", "%ckpt undo")
     assert watched.names["a"] == [2]
     assert "no checkpoint 'first'" in watched.error("%ckpt show first")
-    watched.run("%ckpt undo")
-    assert watched.names["a"] == [2]
-    watched.run("%ckpt show first", "%ckpt undo")
-    assert watched.names["a"] == [1]
+    assert watched.after("%ckpt undo")["a"] == [2]
+    assert watched.after("%ckpt show first", "%ckpt undo")["a"] == [1]
 
 
 def test_points_are_hidden_from_ls_and_completion(watched: Notebook) -> None:
@@ -150,8 +142,7 @@ def test_a_full_disk_is_said_and_the_cell_is_not_lost(watched: Notebook) -> None
         watched.run("a.append(2)", "b = 1", "c = 1", "%ckpt auto off")
     assert shown.stderr.count("there is no point of the cell before") == 1
     assert shown.stderr.count("no space left on device") == 1
-    watched.run(AUTO_ON, "d = 1", "%ckpt undo 2")
-    assert watched.names["a"] == [1]
+    assert watched.after(AUTO_ON, "d = 1", "%ckpt undo 2")["a"] == [1]
 
 
 @pytest.mark.slow
@@ -180,8 +171,7 @@ def test_a_checkout_of_a_misspelt_name_changes_nothing(watched: Notebook) -> Non
 def test_a_class_that_was_changed_in_place_is_set_back(watched: Notebook) -> None:
     watched.run("class C:\n    v = 1\no = C()")
     kind = watched.names["C"]
-    watched.run("C.v = 2\nC.w = 3\nC.__len__ = lambda self: 4", "%ckpt undo")
-    assert watched.names["C"] is kind
+    assert watched.after("C.v = 2\nC.w = 3\nC.__len__ = lambda self: 4", "%ckpt undo")["C"] is kind
     assert (kind.v, hasattr(kind, "w"), hasattr(kind, "__len__")) == (1, False, False)
     assert isinstance(watched.names["o"], kind)
     watched.run("%ckpt redo")
@@ -257,8 +247,7 @@ def test_history_names_how_many_older_points_there_are(notebook: Notebook) -> No
 def test_what_a_cell_did_before_its_undo_is_the_cells(watched: Notebook) -> None:
     watched.run("x = 1", "x = 2", "%ckpt undo", "result = 5\n%ckpt undo")
     assert (watched.names["x"], "result" in watched.names) == (1, False)
-    watched.run("%ckpt redo")
-    assert watched.names["result"] == 5
+    assert watched.after("%ckpt redo")["result"] == 5
     watched.run("%ckpt undo", "other = 6\ntry:\n    %ckpt undo 99\nexcept BaseException: pass")
     assert "there is nothing to redo" in watched.error("%ckpt redo")
     assert watched.names["other"] == 6
@@ -270,8 +259,7 @@ def test_points_after_a_partial_checkpoint_hold_generators(watched: Notebook) ->
     watched.run("%ckpt undo")
     assert watched.run("c = random.random(); c") == first
     assert "holds a part" not in str(watched.run("%ckpt diff latest"))
-    watched.run("%ckpt undo 2", "%ckpt redo")
-    assert watched.names["b"] == 1
+    assert watched.after("%ckpt undo 2", "%ckpt redo")["b"] == 1
 
 
 def test_points_are_made_in_the_notebooks_own_store_only(
@@ -282,8 +270,7 @@ def test_points_are_made_in_the_notebooks_own_store_only(
     assert "own store only" in notebook.error(f"{AUTO_ON} --store {tmp_path / 'other'}")
     assert "auto is off" in str(notebook.run(f"%ckpt auto --store {tmp_path / 'other'}"))
     notebook.run(f"%env NBCKPT_STORE={tmp_path / 'other'}\n%reload_ext nbckpt", AUTO_ON, "x = 2")
-    notebook.run("%ckpt undo")
-    assert notebook.names["x"] == 1
+    assert notebook.after("%ckpt undo")["x"] == 1
 
 
 def test_a_point_with_a_name_is_a_checkpoint(notebook: Notebook) -> None:
@@ -293,8 +280,7 @@ def test_a_point_with_a_name_is_a_checkpoint(notebook: Notebook) -> None:
     points = notebook.run("%ckpt history").points
     assert len({point.id for point in points}) == len(points)
     assert "second@1" in [row.label for row in notebook.run("%ckpt ls").rows]
-    notebook.run("%ckpt checkout second")
-    assert notebook.names["x"] == 1
+    assert notebook.after("%ckpt checkout second")["x"] == 1
 
 
 def test_history_names_cells_that_failed_and_changed_nothing(watched: Notebook) -> None:
@@ -326,5 +312,4 @@ def test_a_cell_is_transformed_once_where_ipython_tells(watched: Notebook) -> No
     watched.shell.input_transformers_cleanup.append(note)
     watched.run("transformed = 1")
     assert seen == ["transformed = 1\n"] * (1 if hasattr(ExecutionInfo, "transformed_cell") else 2)
-    watched.run("%ckpt undo")
-    assert "transformed" not in watched.names
+    assert "transformed" not in watched.after("%ckpt undo")

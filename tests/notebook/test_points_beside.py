@@ -25,10 +25,8 @@ def train(config):
 
 def test_cells_beside_a_running_trial_are_undone(watched: Notebook) -> None:
     watched.run(TRIAL, "experiment = nbckpt.run(train, name='beside', executor='thread')")
-    watched.run("a = [1]; alias = a", "alias.append(2)", "%ckpt undo")
-    assert watched.names["a"] == [1]
-    watched.run("%ckpt redo")
-    assert watched.names["a"] == [1, 2]
+    assert watched.after("a = [1]; alias = a", "alias.append(2)", "%ckpt undo")["a"] == [1]
+    assert watched.after("%ckpt redo")["a"] == [1, 2]
     watched.run("Path('go').touch(); experiment.wait()")
     assert "1 done" in str(watched.run("%ckpt trials beside"))
 
@@ -56,8 +54,7 @@ def test_a_population_trains_beside_cells_that_are_undone(watched: Notebook) -> 
         "experiment = nbckpt.run(train, space, scheduler=pbt, name='beside', seed=1, max_concurrent=1)"
     )
     watched.run("a = [1]; alias = a", "alias.append(2)", "%ckpt undo")
-    watched.run("Path('go').touch(); experiment.wait()", "%ckpt redo")
-    assert watched.names["a"] == [1, 2]
+    assert watched.after("Path('go').touch(); experiment.wait()", "%ckpt redo")["a"] == [1, 2]
     trials = watched.names["experiment"].trials
     assert [[result["training_iteration"] for result in trial.results] for trial in trials] == [
         [*range(1, 7)]
@@ -72,8 +69,7 @@ def test_a_save_is_pushed_without_points_and_undone_elsewhere(
     watched.run(f"%ckpt push {tmp_path / 'copy'}")
     monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "there"))
     watched.run("del a, h", "%reload_ext nbckpt", f"{AUTO_ON} --keep 3", "b = 1")
-    watched.run(f"%ckpt pull {tmp_path / 'copy'}", "b = 2", "%ckpt checkout second")
-    assert watched.names["a"] == [1, 2]
+    assert watched.after(f"%ckpt pull {tmp_path / 'copy'}", "b = 2", "%ckpt checkout second")["a"] == [1, 2]
     assert watched.names["h"]["a"] is watched.names["a"]
     assert "b" not in watched.names
     first = next(point for point in watched.run("%ckpt history").points if "b" in point.changed)
@@ -118,10 +114,8 @@ def test_a_reload_says_that_auto_is_off(watched: Notebook) -> None:
 
 
 def test_a_reset_of_the_namespace_is_undone(watched: Notebook) -> None:
-    watched.run("a = [1]; h = {'a': a}", "%reset -f")
-    assert "a" not in watched.names
-    watched.run("%ckpt undo")
-    assert watched.names["a"] == [1]
+    assert "a" not in watched.after("a = [1]; h = {'a': a}", "%reset -f")
+    assert watched.after("%ckpt undo")["a"] == [1]
     assert watched.names["h"]["a"] is watched.names["a"]
 
 
@@ -156,9 +150,6 @@ def test_a_kept_cell_comes_back_from_a_copy_after_gc(
 
 
 def test_a_restored_cell_is_undone_and_redone(watched: Notebook) -> None:
-    watched.run("k = 1", CELL, "made = None", CELL)
-    assert watched.names["made"] == [1, 1]
-    watched.run("%ckpt undo")
-    assert watched.names["made"] is None
-    watched.run("%ckpt redo")
-    assert watched.names["made"] == [1, 1]
+    assert watched.after("k = 1", CELL, "made = None", CELL)["made"] == [1, 1]
+    assert watched.after("%ckpt undo")["made"] is None
+    assert watched.after("%ckpt redo")["made"] == [1, 1]

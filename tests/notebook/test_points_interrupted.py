@@ -76,16 +76,13 @@ def test_stop_at_any_line_loses_nothing(watched: Notebook, capsys: pytest.Captur
 
 
 def test_what_follows_auto_on_in_its_cell_counts(notebook: Notebook) -> None:
-    notebook.run("a = [1]", f"{AUTO_ON}\na.append(2)", "b = 1", "%ckpt undo;")
-    assert notebook.names["a"] == [1, 2]
-    notebook.run("%ckpt undo;")
-    assert notebook.names["a"] == [1]
+    assert notebook.after("a = [1]", f"{AUTO_ON}\na.append(2)", "b = 1", "%ckpt undo;")["a"] == [1, 2]
+    assert notebook.after("%ckpt undo;")["a"] == [1]
 
 
 def test_an_empty_cell_in_a_cell_ends_nothing(watched: Notebook) -> None:
     watched.run("run = get_ipython().run_cell; a.append(1); run(' '); run('a.append(2)'); a.append(3)")
-    watched.run("%ckpt undo;")
-    assert watched.names["a"] == []
+    assert watched.after("%ckpt undo;")["a"] == []
 
 
 def test_a_cell_that_stop_ended_first_is_no_error(
@@ -103,5 +100,4 @@ def test_undo_takes_back_only_the_cell_whose_point_failed(watched: Notebook) -> 
     with patch.object(History, "publish", side_effect=StoreError("no space")):
         watched.run("a.append(2)")
         auto_of(watched).wait()
-    watched.run("%ckpt undo;")
-    assert watched.names["a"] == [1]
+    assert watched.after("%ckpt undo;")["a"] == [1]

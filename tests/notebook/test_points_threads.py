@@ -54,14 +54,12 @@ def test_each_undo_goes_back_while_a_thread_changes_a_list(watched: Notebook) ->
         done = watched.run("%ckpt undo")
         assert watched.names["x"] == number
         assert done.arrived.unseen == ()
-    watched.run("%ckpt undo")
-    assert "x" not in watched.names
+    assert "x" not in watched.after("%ckpt undo")
     assert watched.names["log"] is log, "the thread goes on with the notebook's list"
     assert "log" in notes(done)
     for number in range(4):
         appends(watched)
-        watched.run("%ckpt redo")
-        assert watched.names["x"] == number
+        assert watched.after("%ckpt redo")["x"] == number
     assert watched.names["log"] is log
 
 
@@ -70,8 +68,7 @@ def test_undo_after_redo_leaves_the_list_of_a_thread(watched: Notebook) -> None:
     log = watched.names["log"]
     for way, number in (("undo", 1), ("redo", 2), ("undo", 1), ("redo", 2), ("undo", 1)):
         appends(watched)
-        watched.run(f"%ckpt {way}")
-        assert watched.names["x"] == number
+        assert watched.after(f"%ckpt {way}")["x"] == number
         assert watched.names["log"] is log
 
 
@@ -79,8 +76,7 @@ def test_a_cell_after_undo_does_not_hide_what_was_left(watched: Notebook) -> Non
     watched.run(BUSY, "thread.start()", "x = 1", "x = 2")
     log = watched.names["log"]
     appends(watched)
-    watched.run("%ckpt undo", "x = 3", "%ckpt undo")
-    assert watched.names["x"] == 1
+    assert watched.after("%ckpt undo", "x = 3", "%ckpt undo")["x"] == 1
     assert watched.names["log"] is log
 
 
@@ -89,8 +85,7 @@ def test_a_cell_that_reads_does_not_use_up_a_step_of_a_thread(watched: Notebook)
     for _ in range(3):
         appends(watched)
         watched.run("print('looking', x)")
-    watched.run("%ckpt undo")
-    assert watched.names["x"] == 1
+    assert watched.after("%ckpt undo")["x"] == 1
 
 
 def test_a_cell_that_only_ends_sharing_is_a_step_of_its_own(watched: Notebook) -> None:
@@ -106,10 +101,8 @@ def test_a_cell_that_only_ends_sharing_is_a_step_of_its_own(watched: Notebook) -
 def test_a_checkout_takes_back_what_a_thread_did(watched: Notebook) -> None:
     watched.run(BUSY, "first = watched = 1", "%ckpt save before", "thread.start()")
     appends(watched)
-    watched.run("%ckpt checkout before")
-    assert watched.names["log"] == []
-    watched.run("%ckpt undo")
-    assert watched.names["log"] != []
+    assert watched.after("%ckpt checkout before")["log"] == []
+    assert watched.after("%ckpt undo")["log"] != []
 
 
 def test_history_tells_what_no_cell_changed(watched: Notebook) -> None:
@@ -128,10 +121,8 @@ def test_a_change_without_a_cell_after_undo_is_no_step(watched: Notebook) -> Non
     assert (watched.names["x"], watched.names["log"]) == (0, [0])
     assert "log had changed without a cell" in notes(done)
     watched.names["log"].append(2)
-    watched.run("%ckpt redo")
-    assert watched.names["x"] == 1
-    watched.run("%ckpt redo")
-    assert watched.names["x"] == 2
+    assert watched.after("%ckpt redo")["x"] == 1
+    assert watched.after("%ckpt redo")["x"] == 2
 
 
 def test_a_change_by_a_callback_alone_is_undone_first(watched: Notebook) -> None:
@@ -169,8 +160,7 @@ def test_a_waiting_thread_is_woken_after_undo_and_redo(watched: Notebook, subtes
         with subtests.test(kind):
             thread, made, go = waiting(watched, make, "x = 1", wait)
             woken = watched.names["woken"]
-            watched.run("x = 2", "x = 3", "%ckpt undo 2", "%ckpt redo")
-            assert watched.names["made"] is made
+            assert watched.after("x = 2", "x = 3", "%ckpt undo 2", "%ckpt redo")["made"] is made
             ends(thread, made, go, wake)
             assert woken == [1]
 
@@ -216,8 +206,7 @@ def test_the_flag_of_an_event_goes_back_in_place(watched: Notebook) -> None:
     watched.run("%ckpt undo")
     assert watched.names["stop"] is watched.names["held"]["stop"] is stop
     assert not stop.is_set()
-    watched.run("%ckpt redo")
-    assert watched.names["stop"] is stop
+    assert watched.after("%ckpt redo")["stop"] is stop
     assert stop.is_set()
 
 

@@ -86,8 +86,7 @@ def test_rerun_runs_only_what_is_needed_and_in_order(watched: Notebook) -> None:
 
 def test_a_cell_runs_again_with_the_values_of_its_time(watched: Notebook) -> None:
     watched.run("start = 3", "numbers = (part for part in range(start))", "start = 100")
-    watched.run("first = next(numbers)", "%ckpt undo --rerun")
-    assert watched.names["start"] == 100
+    assert watched.after("first = next(numbers)", "%ckpt undo --rerun")["start"] == 100
     assert list(watched.names["numbers"]) == [0, 1, 2]
 
 
@@ -143,10 +142,8 @@ def test_checkout_keeps_what_no_point_can_hold(watched: Notebook) -> None:
     assert (watched.names["g"], watched.names["c"]) == (g, 3)
     watched.run("%ckpt undo 2")
     assert (watched.names["g"], watched.names["b"], "c" in watched.names) == (g, 2, False)
-    watched.run("%ckpt redo")
-    assert watched.names["g"] is g
-    watched.run(way)
-    assert watched.names["h"] == 7
+    assert watched.after("%ckpt redo")["g"] is g
+    assert watched.after(way)["h"] == 7
 
 
 def test_rerun_keeps_what_no_point_can_hold(watched: Notebook) -> None:
@@ -181,8 +178,7 @@ def test_a_change_that_no_pickle_shows_is_a_step_and_named(watched: Notebook) ->
 def test_a_lossy_object_comes_and_goes_as_itself(watched: Notebook) -> None:
     watched.run(LOSSY + "w.parts.append(2)")
     w = watched.names["w"]
-    watched.run("%ckpt undo")
-    assert "w" not in watched.names
+    assert "w" not in watched.after("%ckpt undo")
     done = watched.run("%ckpt redo")
     assert (watched.names["w"], done.warns) == (w, False)
     done = watched.run("y = 1", "%ckpt undo")
@@ -203,8 +199,7 @@ def test_an_untouched_object_stays_and_is_not_mentioned(watched: Notebook) -> No
     assert watched.names["g"] is g
     assert not done.warns
     assert done.rerun.cells == ()
-    watched.run("%ckpt undo")
-    assert "g" not in watched.names
+    assert "g" not in watched.after("%ckpt undo")
     done = watched.run("%ckpt redo")
     assert watched.names["g"] is g
     assert not done.warns
@@ -213,8 +208,7 @@ def test_an_untouched_object_stays_and_is_not_mentioned(watched: Notebook) -> No
 def test_a_generator_that_a_cell_advanced_is_a_step(watched: Notebook) -> None:
     watched.run("g = (part for part in range(9))", "a = 1", "_ = next(g)", "%ckpt undo")
     assert watched.names["a"] == 1, "undo took only the cell that advanced the generator"
-    watched.run("%ckpt undo")
-    assert "a" not in watched.names
+    assert "a" not in watched.after("%ckpt undo")
 
 
 def test_another_unsavable_object_is_a_step(watched: Notebook) -> None:
@@ -226,8 +220,7 @@ def test_another_unsavable_object_is_a_step(watched: Notebook) -> None:
 
 def test_a_held_lock_is_made_again(watched: Notebook) -> None:
     watched.run("lock = threading.Lock()", "_ = lock.acquire()", "lock.release(); a = 1")
-    watched.run("%ckpt undo --rerun")
-    assert watched.names["lock"].locked()
+    assert watched.after("%ckpt undo --rerun")["lock"].locked()
     assert "a" not in watched.names
 
 
@@ -314,6 +307,5 @@ def test_checkout_keeps_the_object_that_is_bound(watched: Notebook) -> None:
     watched.run("%ckpt undo")  # g is a step, and its second object stays
     watched.run("%ckpt undo", "%ckpt redo 2")
     now = watched.names["g"]
-    watched.run("%ckpt checkout first;")
-    assert watched.names["g"] is now
+    assert watched.after("%ckpt checkout first;")["g"] is now
     assert now is not g

@@ -53,8 +53,7 @@ def test_restore_loads_live_states_and_undo_reverts_them(made: Notebook) -> None
     assert (made.names["holder"].counter.count, made.names["rates"]) == (3, [0.1])
     assert "state:steps" in str(made.run("%ckpt undo"))
     assert (made.names["holder"].counter.count, made.names["rates"]) == (9, [0.1, 0.2])
-    made.run("%ckpt undo")
-    assert made.names["holder"].counter.count == 3
+    assert made.after("%ckpt undo")["holder"].counter.count == 3
 
 
 def test_a_state_is_restored_by_its_name_alone(made: Notebook) -> None:
@@ -148,5 +147,4 @@ def test_states_of_a_trial_can_be_loaded_in_the_notebook(made: Notebook) -> None
     restored = str(made.run("%ckpt restore t0@2"))
     assert restored.startswith("Restored 0 variables and 1 state from e/t0@2")
     assert made.names["holder"].counter.count == 2
-    made.run("%ckpt undo")
-    assert made.names["holder"].counter.count == 3
+    assert made.after("%ckpt undo")["holder"].counter.count == 3

@@ -23,8 +23,7 @@ def test_push_and_pull_report_the_transferred_files(notebook: Notebook, tmp_path
     assert str(notebook.run(f"%ckpt push {there}")) == f"Nothing new for {there}: 3 files there already"
     pulled = str(notebook.run(f"%ckpt --store {tmp_path / 'other'} pull {there}"))
     assert pulled.startswith("Pulled 3 files")
-    notebook.run("x = 2", f"%ckpt --store {tmp_path / 'other'} restore one")
-    assert notebook.names["x"] == 1
+    assert notebook.after("x = 2", f"%ckpt --store {tmp_path / 'other'} restore one")["x"] == 1
 
 
 def test_a_pull_says_which_checkpoints_others_signed(

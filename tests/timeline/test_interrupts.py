@@ -48,8 +48,7 @@ def test_an_undo_that_is_interrupted_is_done(kernel: Kernel, owner: Any, step: s
     with patch.object(owner, step, interrupted), pytest.raises(KeyboardInterrupt):
         kernel.undo()
     assert kernel.names["a"] == [1]
-    kernel.redo()
-    assert kernel.names["a"] == [1, 2]
+    assert kernel.redone()["a"] == [1, 2]
 
 
 def test_an_interrupt_as_a_class_goes_back_comes_afterwards(kernel: Kernel) -> None:
@@ -70,8 +69,7 @@ def test_an_undo_that_fails_leaves_the_way_back(kernel: Kernel) -> None:
     with patch.object(timeline, "arrive", side_effect=failing), pytest.raises(StoreError):
         kernel.undo()
     assert kernel.names["a"] == [1]
-    kernel.undo()
-    assert kernel.names["a"] == [1, 2]
+    assert kernel.undone()["a"] == [1, 2]
 
 
 def test_a_second_interrupt_does_not_wait() -> None:

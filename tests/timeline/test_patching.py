@@ -27,8 +27,7 @@ def test_an_alias_that_no_variable_has_sees_the_undo(kernel: Kernel) -> None:
     kernel.run("a = np.zeros(1_000_000); view = a[10:20]; parts = {'a': a, 'more': [np.ones(100_000)]}")
     alias, array = memoryview(kernel.names["a"]), kernel.names["a"]
     kernel.run("a[15] = 7; parts['more'][0][3] = 9")
-    kernel.undo()
-    assert kernel.names["a"] is array
+    assert kernel.undone()["a"] is array
     assert (alias[15], kernel.names["view"][5], kernel.names["parts"]["more"][0][3]) == (0, 0, 1)
     kernel.redo()
     assert (alias[15], kernel.names["view"][5], kernel.names["parts"]["more"][0][3]) == (7, 7, 9)
@@ -45,18 +44,15 @@ def test_another_form_of_an_array_is_replaced(kernel: Kernel, change: str) -> No
     kernel.run("a = np.zeros(100_000)", f"a[0] = 1; {change}")
     array = kernel.names["a"]
     was = array.copy()
-    kernel.undo()
-    assert kernel.names["a"].shape == (100_000,)
+    assert kernel.undone()["a"].shape == (100_000,)
     assert (array == was).all()
 
 
 @pytest.mark.parametrize("part", ["[:, 0]", "[::2, ::2]", "[::-2].T"])
 def test_an_array_that_is_saved_as_a_copy_is_replaced(kernel: Kernel, part: str) -> None:
     kernel.run(f"a = np.zeros((100_000, 2)){part}", "a[0] = 7")
-    kernel.undo()
-    assert (kernel.names["a"] == 0).all()
-    kernel.redo()
-    assert (kernel.names["a"][0] == 7).all()
+    assert (kernel.undone()["a"] == 0).all()
+    assert (kernel.redone()["a"][0] == 7).all()
 
 
 def test_memory_that_cannot_be_written_to_is_replaced(kernel: Kernel) -> None:
@@ -85,8 +81,7 @@ def test_an_index_finds_its_labels_after_an_undo(kernel: Kernel) -> None:
     kernel.names["f"] = frame({"x": np.arange(10_000)}, index=np.arange(10_000))
     kernel.timeline.record({})
     kernel.run("f.index = np.arange(10_000)[::-1].copy(); f.loc[9_999]")
-    kernel.undo()
-    assert kernel.names["f"].loc[9_999, "x"] == 9_999
+    assert kernel.undone()["f"].loc[9_999, "x"] == 9_999
 
 
 def test_memory_is_replaced_while_a_thread_of_the_user_runs(kernel: Kernel) -> None:

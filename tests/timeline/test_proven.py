@@ -96,8 +96,7 @@ def apart(kernel: Kernel, source: str) -> bool:
 def test_a_proven_array_stays_apart_also_if_a_cell_reads_it() -> None:
     kernel = Kernel()
     assert apart(kernel, "total = [big.sum()]")
-    kernel.undo()
-    assert "total" not in kernel.names
+    assert "total" not in kernel.undone()
 
 
 @pytest.mark.parametrize("source", ["holder['it'] = big", "part = big[:1000]", "other = big"])
@@ -122,8 +121,7 @@ def test_what_an_undo_wrote_stays_apart_after_it() -> None:
     assert step is not None
     assert "big" not in step.looked_at
     kernel.run("big[1500] = 6")
-    kernel.undo()
-    assert (kernel.names["big"] == 1).all()
+    assert (kernel.undone()["big"] == 1).all()
 
 
 def test_an_array_of_a_failed_point_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,8 +181,7 @@ def test_memory_below_a_strided_array_is_watched() -> None:
     step = kernel.run("small = [3]")
     assert step is not None
     assert "large" in step.changed
-    kernel.undo()
-    assert (kernel.names["large"] == 1).all()
+    assert (kernel.undone()["large"] == 1).all()
 
 
 def test_a_rescue_that_is_cut_holds_what_is_proven(monkeypatch: pytest.MonkeyPatch) -> None:

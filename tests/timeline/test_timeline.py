@@ -48,6 +48,15 @@ class Kernel:
     def redo(self, steps: int = 1) -> Any:
         return self.timeline.redo(steps, {})
 
+    def undone(self, steps: int = 1) -> dict[str, Any]:
+        """Undo cells, and return the variables."""
+        self.undo(steps)
+        return self.names
+
+    def redone(self, steps: int = 1) -> dict[str, Any]:
+        self.redo(steps)
+        return self.names
+
     def point(self) -> Manifest:
         """Return the present point."""
         assert self.timeline.here is not None
@@ -83,11 +92,9 @@ def test_reading_what_an_array_of_pandas_notes_leaves_no_point(kernel: Kernel) -
 
 def test_undo_and_redo_step_through_cells(kernel: Kernel) -> None:
     kernel.run("a = [1]", "a.append(2)", "b = a")
-    kernel.undo(2)
-    assert kernel.names["a"] == [1]
+    assert kernel.undone(2)["a"] == [1]
     assert "b" not in kernel.names
-    kernel.redo(2)
-    assert kernel.names["a"] == [1, 2]
+    assert kernel.redone(2)["a"] == [1, 2]
     assert kernel.names["b"] is kernel.names["a"]
 
 
@@ -105,8 +112,7 @@ def test_a_changed_group_is_replaced_as_a_whole(kernel: Kernel) -> None:
     kernel.run("a = [1]; h = {'a': a}")
     old = kernel.names["h"]
     kernel.run("a.append(2)")
-    kernel.undo()
-    assert kernel.names["h"] is not old
+    assert kernel.undone()["h"] is not old
     assert kernel.names["h"]["a"] is kernel.names["a"]
 
 
@@ -120,10 +126,8 @@ def test_parts_that_are_shared_otherwise_are_a_change(kernel: Kernel) -> None:
 def test_an_uncommon_change_before_undo_is_not_lost(kernel: Kernel) -> None:
     kernel.run("a = [1]")
     kernel.names["a"].append(2)  # no cell did this
-    kernel.undo()
-    assert kernel.names["a"] == [1]
-    kernel.redo()
-    assert kernel.names["a"] == [1, 2]
+    assert kernel.undone()["a"] == [1]
+    assert kernel.redone()["a"] == [1, 2]
 
 
 def test_a_value_that_cannot_be_saved_stays_and_is_named(kernel: Kernel) -> None:
@@ -160,10 +164,8 @@ def test_redo_of_checkouts_leaves_alive_only_what_was(kernel: Kernel) -> None:
     kernel.undo(2)
     assert kernel.redo(2).missing == ("g",)
     kernel.timeline.checkout(first, {})
-    kernel.undo(2)
-    assert "g" in kernel.names
-    kernel.redo(2)
-    assert "g" not in kernel.names
+    assert "g" in kernel.undone(2)
+    assert "g" not in kernel.redone(2)
 
 
 def test_a_change_after_undo_is_a_branch(kernel: Kernel) -> None:
@@ -223,8 +225,7 @@ def test_a_failed_point_leaves_its_changes_to_the_next_one(kernel: Kernel) -> No
     step = kernel.run("b = 1; a")
     assert step is not None
     assert step.changed == ("a", "b")
-    kernel.undo()
-    assert kernel.names["a"] == [1]
+    assert kernel.undone()["a"] == [1]
 
 
 def test_gc_between_two_points_takes_nothing_that_is_needed(tmp_path: Path) -> None:
@@ -233,8 +234,7 @@ def test_gc_between_two_points_takes_nothing_that_is_needed(tmp_path: Path) -> N
     for _ in range(2):
         collect(kernel.timeline.history, wait=lambda _: None)
     kernel.run("c = 1")
-    kernel.undo(2)
-    assert kernel.names["a"][0] == 0
+    assert kernel.undone(2)["a"][0] == 0
     assert kernel.names["b"] == "x" * 50_000
 
 
@@ -248,8 +248,7 @@ def test_a_point_that_another_kernel_removed_with_gc_is_no_loss(tmp_path: Path) 
     kernel.run("b = 1")
     kernel.names["a"][:] = 7
     kernel.timeline.record({})
-    kernel.undo()
-    assert kernel.names["a"][5] == 5
+    assert kernel.undone()["a"][5] == 5
 
 
 @pytest.mark.slow
@@ -261,8 +260,7 @@ def test_small_values_are_handed_on_without_growing(tmp_path: Path) -> None:
         kernel.run(f"n = {at + 1}")
         sizes.append(sum(map(len, kernel.point().inline.values())))
     assert max(sizes) - min(sizes) < 500
-    kernel.undo(40)
-    assert kernel.names["a"] == {"k": "x" * 3000}
+    assert kernel.undone(40)["a"] == {"k": "x" * 3000}
 
 
 def test_what_a_decorator_added_to_a_class_goes_back(kernel: Kernel) -> None:
@@ -281,8 +279,7 @@ def test_what_a_decorator_added_to_a_class_goes_back(kernel: Kernel) -> None:
 def test_a_class_that_no_variable_holds_is_set_back(kernel: Kernel) -> None:
     kernel.run("def make():\n    class C:\n        v = 1\n        def f(self): return self.v\n    return C()")
     kernel.run("o = make()", "type(o).v = 2", "o.more = True")
-    kernel.undo(2)
-    assert kernel.names["o"].f() == 1
+    assert kernel.undone(2)["o"].f() == 1
     kernel.redo(2)
     assert (kernel.names["o"].f(), kernel.names["o"].more) == (2, True)
 
@@ -339,13 +336,10 @@ def test_what_an_undo_could_not_bring_back_is_in_the_next_point(kernel: Kernel) 
     kernel.run("g = (i for i in [1]); a = 1", "g = [7]")
     kernel.undo()
     kernel.redo()
-    kernel.undo()
-    assert kernel.names["g"] == [7]
+    assert kernel.undone()["g"] == [7]
     kernel.run("a = 2", "del g")
-    kernel.undo()
-    assert kernel.names["g"] == [7]
-    kernel.undo()
-    assert kernel.names["a"] == 1
+    assert kernel.undone()["g"] == [7]
+    assert kernel.undone()["a"] == 1
 
 
 def test_what_cannot_be_loaded_stays_and_is_in_the_next_point(kernel: Kernel) -> None:
@@ -355,8 +349,7 @@ def test_what_cannot_be_loaded_stays_and_is_in_the_next_point(kernel: Kernel) ->
     assert [failure.names for failure in arrived.failed] == [("s",)]
     assert (kernel.names["s"], kernel.names["a"]) == ([8], 1)
     kernel.run("a = 3", "s = None")
-    kernel.undo()
-    assert kernel.names["s"] == [8]
+    assert kernel.undone()["s"] == [8]
 
 
 def test_a_class_that_cannot_be_saved_any_more_is_set_back(kernel: Kernel) -> None:
