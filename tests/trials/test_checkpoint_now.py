@@ -10,10 +10,11 @@ from typing import Any
 
 import cloudpickle
 import pytest
+from trials.conftest import ran
 
 import nbckpt
 from nbckpt.errors import UsageError
-from nbckpt.trials import CheckpointFolder, Experiment, StatusReporter, Trainable
+from nbckpt.trials import CheckpointFolder, Experiment, StatusReporter, Trainable, Trial
 from nbckpt.trials.engine.attempt import NOT_SAVED
 from nbckpt.trials.executors import Job
 from nbckpt.trials.executors.process import ProcessExecutor
@@ -62,14 +63,21 @@ class Steps:
         assert self.experiment.wait(SECONDS)
 
     def saved(self) -> list[int]:
-        return [record.iteration for record in self.trial.checkpoints.records()]
+        return iterations(self.trial)
 
     def state(self) -> str:
         return states_of(self.experiment)["t0"]
 
 
+Start = Callable[..., Steps]
+
+
+def iterations(trial: Trial) -> list[int]:
+    return [record.iteration for record in trial.checkpoints.records()]
+
+
 @pytest.fixture
-def steps() -> Iterator[Callable[..., Steps]]:
+def steps() -> Iterator[Start]:
     """Starts trials that end with the test."""
     started: list[Steps] = []
 
@@ -86,9 +94,7 @@ def offers(i: int) -> None:
     nbckpt.report(i=i, checkpoint={"i": i} if nbckpt.should_checkpoint() else None)
 
 
-def test_a_polling_function_saves_once_per_request(
-    steps: Callable[..., Steps],
-) -> None:
+def test_a_polling_function_saves_once_per_request(steps: Start) -> None:
     here = steps(offers)
     here.step()
     assert (here.saved(), here.state()) == ([], "running")
@@ -104,9 +110,7 @@ def test_a_polling_function_saves_once_per_request(
     assert (here.saved(), here.trial.note) == ([2, 4], "")
 
 
-def test_should_checkpoint_is_true_from_request_to_next_report(
-    steps: Callable[..., Steps],
-) -> None:
+def test_should_checkpoint_is_true_from_request_to_next_report(steps: Start) -> None:
     seen: list[list[bool]] = []
 
     def train(i: int) -> None:
@@ -123,7 +127,7 @@ def test_should_checkpoint_is_true_from_request_to_next_report(
     assert not nbckpt.should_checkpoint()
 
 
-def test_a_function_that_never_polls_gets_a_note_with_advice(steps: Callable[..., Steps]) -> None:
+def test_a_function_that_never_polls_gets_a_note_with_advice(steps: Start) -> None:
     here = steps(lambda i: nbckpt.report(i=i, checkpoint={"i": i} if i == 3 else None))
     here.experiment.checkpoint()
     here.step()
@@ -135,7 +139,7 @@ def test_a_function_that_never_polls_gets_a_note_with_advice(steps: Callable[...
     assert (here.saved(), here.trial.note) == ([3], "")
 
 
-def test_a_request_after_the_poll_waits_for_the_next_report(steps: Callable[..., Steps]) -> None:
+def test_a_request_after_the_poll_waits_for_the_next_report(steps: Start) -> None:
     def train(i: int) -> None:
         wanted = nbckpt.should_checkpoint()
         if i == 1:
@@ -149,7 +153,7 @@ def test_a_request_after_the_poll_waits_for_the_next_report(steps: Callable[...,
     assert (here.saved(), here.state()) == ([2], "running")
 
 
-def test_states_are_saved_if_the_next_report_has_no_checkpoint(steps: Callable[..., Steps]) -> None:
+def test_states_are_saved_if_the_next_report_has_no_checkpoint(steps: Start) -> None:
     kept: dict[str, nbckpt.State] = {}
 
     def train(i: int) -> None:
@@ -163,16 +167,14 @@ def test_states_are_saved_if_the_next_report_has_no_checkpoint(steps: Callable[.
     here.step()
     here.step()
     assert (here.saved(), here.trial.note) == ([2], "")
-    assert (
-        "state:numbers"
-        in nbckpt.Checkpoint.from_directory(here.trial.folder / (here.trial.checkpoint_name or "")).to_dict()
-    )
+    folder = here.trial.folder / (here.trial.checkpoint_name or "")
+    assert "state:numbers" in nbckpt.Checkpoint.from_directory(folder).to_dict()
 
 
 @pytest.mark.parametrize(("wish", "status"), [("pause", "PAUSED"), ("stop", "TERMINATED")])
 @pytest.mark.parametrize("first", [True, False], ids=["before", "after"])
 def test_a_pause_or_stop_still_saves_the_requested_checkpoint(
-    steps: Callable[..., Steps], wish: str, status: str, first: bool
+    steps: Start, wish: str, status: str, first: bool
 ) -> None:
     here = steps(offers)
     asks = [here.experiment.checkpoint, getattr(here.experiment, wish)]
@@ -184,7 +186,7 @@ def test_a_pause_or_stop_still_saves_the_requested_checkpoint(
     assert (here.saved(), str(here.trial.status)) == ([1], status)
 
 
-def test_a_pause_saves_a_checkpoint_if_the_function_polls(steps: Callable[..., Steps]) -> None:
+def test_a_pause_saves_a_checkpoint_if_the_function_polls(steps: Start) -> None:
     here = steps(offers)
     here.experiment.pause()
     here.step()
@@ -192,7 +194,7 @@ def test_a_pause_saves_a_checkpoint_if_the_function_polls(steps: Callable[..., S
     assert (here.saved(), here.trial.unsaved_results, here.trial.note) == ([1], 0, "paused")
 
 
-def test_a_function_that_does_not_poll_pauses_without_checkpoint(steps: Callable[..., Steps]) -> None:
+def test_a_function_that_does_not_poll_pauses_without_checkpoint(steps: Start) -> None:
     here = steps(lambda i: nbckpt.report(i=i))
     here.experiment.pause()
     here.step()
@@ -220,23 +222,8 @@ class Counter(Trainable):
 
 @pytest.mark.parametrize("executor", ["thread", "inline"])
 def test_a_request_saves_a_trainable_without_checkpoint_every(executor: str) -> None:
-    ready = threading.Event()
-    experiments: list[Experiment] = []
-
-    def asks() -> None:
-        if executor == "thread":
-            assert ready.wait(SECONDS)
-            experiments[0].checkpoint()
-        else:
-            nbckpt.trials.Catalog(Path(nbckpt.settings.Settings.load().store) / "experiments").open(
-                "e"
-            ).checkpoint()
-
-    Counter.asks = staticmethod(asks)  # type: ignore[method-assign]
-    experiments.append(nbckpt.run(Counter, name="e", executor=executor))
-    ready.set()
-    assert experiments[0].wait(SECONDS)
-    assert [record.iteration for record in experiments[0].trials[0].checkpoints.records()] == [2]
+    Counter.asks = lambda: nbckpt.open_experiment("e").checkpoint()  # type: ignore[method-assign]
+    assert iterations(ran(Counter, name="e", executor=executor).trials[0]) == [2]
 
 
 class Asks(nbckpt.trials.Callback):
@@ -265,10 +252,7 @@ class AsksAtOnce(Asks):
 
 @pytest.mark.parametrize("executor", ["thread", "process"])
 def test_an_early_request_is_answered_with_the_first_result(executor: str) -> None:
-    """The request comes before the function runs."""
-    experiment = nbckpt.run(looks, executor=executor, callbacks=[AsksAtOnce(0)])
-    assert experiment.wait(SECONDS)
-    assert [record.iteration for record in experiment.trials[0].checkpoints.records()] == [1]
+    assert iterations(ran(looks, executor=executor, callbacks=[AsksAtOnce(0)]).trials[0]) == [1]
 
 
 def with_states(config: dict[str, Any]) -> None:
@@ -290,18 +274,13 @@ def never(config: dict[str, Any]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("executor", ["thread", "inline", "process"])
-@pytest.mark.parametrize(
-    ("train", "saved", "note"),
-    [(looks, [3], "done"), (with_states, [3], "done"), (never, [], "done")],
-)
+@pytest.mark.parametrize(("train", "saved"), [(looks, [3]), (with_states, [3]), (never, [])])
 def test_a_request_between_results_is_answered_by_the_second(
-    executor: str, train: Any, saved: list[int], note: str
+    executor: str, train: Any, saved: list[int]
 ) -> None:
-    experiment = nbckpt.run(train, executor=executor, callbacks=[Asks(2)])
-    assert experiment.wait(SECONDS)
-    (trial,) = experiment.trials
-    assert [record.iteration for record in trial.checkpoints.records()] == saved
-    assert (trial.iteration, trial.note) == (4, note)
+    (trial,) = ran(train, executor=executor, callbacks=[Asks(2)]).trials
+    assert iterations(trial) == saved
+    assert (trial.iteration, trial.note) == (4, "done")
 
 
 def test_a_function_in_a_process_sees_the_request_during_a_step(tmp_path: Path) -> None:
@@ -328,8 +307,7 @@ def test_a_function_in_a_process_sees_the_request_during_a_step(tmp_path: Path) 
 
 
 def test_a_trial_that_does_not_run_gets_no_request() -> None:
-    experiment = nbckpt.run(never, name="e")
-    assert experiment.wait(SECONDS)
+    experiment = ran(never, name="e")
     experiment.checkpoint()
     with pytest.raises(UsageError, match="has no trial 't9'"):
         experiment.checkpoint("t9")

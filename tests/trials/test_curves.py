@@ -50,12 +50,11 @@ def test_the_best_of_many_trials_are_drawn_with_a_note(tmp_path: Path) -> None:
     made = Made(tmp_path / "e", metric="loss", mode="min")
     for at in range(30):
         made.trial({"loss": -at, "note": "x"} if at != 29 else {"note": "x"})
-    drawn = lines(made.experiment.plot())
-    assert list(drawn) == [f"t{at}" for at in range(28, 8, -1)]
-    shown = curves(made.experiment, "", None)
+    figure = made.experiment.plot()
+    assert list(lines(figure)) == [f"t{at}" for at in range(28, 8, -1)]
     note = "Showing the 20 best of 29 trials by loss (min)."
-    assert shown.notes == (note,)
-    assert made.experiment.plot().axes[0].get_title(loc="left") == note
+    assert curves(made.experiment, "", None).notes == (note,)
+    assert figure.axes[0].get_title(loc="left") == note
     assert len(lines(made.experiment.plot("loss", [f"t{at}" for at in range(25)]))) == 25
 
 
@@ -92,18 +91,22 @@ def test_a_trial_without_the_metric_is_left_out_and_named(made: Made) -> None:
     shown = curves(made.experiment, "loss", ["t0", "t1"])
     assert shown.notes == ("t1 reported no loss",)
     assert shown.picture.alt == "loss of t0 of e, by iteration"
-    with pytest.raises(
-        UsageError, match="none of these trials of 'e' reported 'loss': there are loss, accuracy"
-    ):
+    lacking = "none of these trials of 'e' reported 'loss': there are loss, accuracy"
+    with pytest.raises(UsageError, match=lacking):
         curves(made.experiment, "loss", ["t1"])
     with pytest.raises(UsageError, match="has no trial 't7'"):
         made.experiment.plot("loss", ["t7"])
 
 
-def test_curves_before_the_first_report_are_an_error(made: Made) -> None:
+def test_curves_that_cannot_be_drawn_are_an_error(made: Made) -> None:
     made.trial()
     with pytest.raises(UsageError, match="no trial of 'e' reported a number: there are none yet"):
         curves(made.experiment, "", None)
+    made.trial({"loss": float("nan"), "acc": 2}, {"loss": float("inf")})
+    with pytest.raises(UsageError, match=r"there are loss, acc\. Did you mean 'loss'\?"):
+        curves(made.experiment, "los", None)
+    with pytest.raises(UsageError, match="'loss' has no value that can be drawn"):
+        made.experiment.plot("loss")
 
 
 @pytest.mark.slow
@@ -200,18 +203,6 @@ def test_a_diverged_trial_is_never_the_best(made: Made) -> None:
     assert curves(made.experiment, "loss", None).picture.alt.endswith("Best by loss (min): t1, 1.")
 
 
-def test_a_misspelt_metric_is_answered_with_a_suggestion(made: Made) -> None:
-    made.trial({"loss": 1, "acc": 2})
-    with pytest.raises(UsageError, match=r"there are loss, acc\. Did you mean 'loss'\?"):
-        curves(made.experiment, "los", None)
-
-
-def test_curves_of_values_that_cannot_be_drawn_are_an_error(made: Made) -> None:
-    made.trial({"loss": float("nan")}, {"loss": float("inf")})
-    with pytest.raises(UsageError, match="'loss' has no value that can be drawn"):
-        made.experiment.plot("loss")
-
-
 @pytest.mark.parametrize("results", [9, 9000])
 def test_curves_mark_where_the_scheduler_compared_trials(made: Made, results: int) -> None:
     compared = made.trial(end=False)
@@ -223,8 +214,7 @@ def test_curves_mark_where_the_scheduler_compared_trials(made: Made, results: in
         recorder.decided(Decision("promote", "the best", 1))
     made.trial({"loss": 1.0})
     figure = made.experiment.plot("loss", ["t0", "t1"])
-    dots = [list(map(tuple, drawn.get_offsets())) for drawn in figure.axes[0].collections]
-    star, rungs = dots
+    star, rungs = (list(map(tuple, drawn.get_offsets())) for drawn in figure.axes[0].collections)
     assert len(star) == 1
     assert [at for at, _ in rungs] == pytest.approx([1, 3], abs=results / 1000)
     assert all(value == -at for at, value in rungs)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from trials.conftest import ran
 
 import nbckpt
 from nbckpt.commands import TABLE, Session, parse
@@ -123,13 +124,13 @@ def spoil(folder: Path, ref: str) -> None:
 
 def test_variables_come_from_the_newest_whole_version(tmp_path: Path) -> None:
     tracker, namespace = tracked(tmp_path), dict[str, Any]()
-    for ref, damaged, expected in (("raw", "raw@3", 2), ("raw@1", "raw@1", 2), ("raw@9", "raw@9", 2)):
-        if ref != "raw@9":
+    for ref, damaged in (("raw", "raw@3"), ("raw@1", "raw@1"), ("raw@9", "")):
+        if damaged:
             spoil(tmp_path, damaged)
         with pytest.raises(nbckpt.NbckptError):
             tracker.restore(ref, {})
         restored = tracker.restore(ref, namespace, fallback_to_latest=True)
-        assert namespace["x"][0] == expected
+        assert namespace["x"][0] == 2
         assert f"Restored raw@2, the newest whole one, instead of {ref}." in restored.note
     assert tracker.restore("raw@2", {}, fallback_to_latest=True).note == ""
 
@@ -185,9 +186,7 @@ def test_the_command_says_what_it_restored_instead(tmp_path: Path, monkeypatch: 
     spoil(tmp_path, "raw@3")
     shown = str(parse(TABLE, ["restore", "raw", "--fallback-to-latest"], "%ckpt").run(session))
     assert "Restored raw@2, the newest whole one, instead of raw." in " ".join(shown.split())
-    nbckpt.run(
-        lambda config: [nbckpt.report(n=n, checkpoint={"n": n}) for n in (1, 2, 3)] and None, name="e"
-    ).wait()
+    ran(lambda config: [nbckpt.report(n=n, checkpoint={"n": n}) for n in (1, 2, 3)] and None, name="e")
     trial = Catalog(tmp_path / "experiments").trial("e/t0")[1]
     next((trial.folder / "checkpoint_000003").rglob("checkpoint.json")).write_text("damaged")
     for ref in ("e/t0@3", "e/t0@9", "e/t0"):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from late import library
 from nbckpt.trials import OptunaPruner, Status
+from nbckpt.trials.model.trial import state_of
 from nbckpt.trials.schedulers.halving import Halving
 
 TRIALS = 7
@@ -52,6 +53,14 @@ def make_trial(number: int) -> Any:
     )  # fmt: skip
 
 
+class Pruner(OptunaPruner):
+    """A pruner that shows what decides."""
+
+    @property
+    def study(self) -> Any:
+        return self._study
+
+
 class Search:
     """A search that asks our scheduler and a study of Optuna, and compares the answers.
 
@@ -77,7 +86,7 @@ class Search:
         import optuna
 
         optuna.logging.set_verbosity(optuna.logging.ERROR)
-        self.make = lambda: OptunaPruner(name, metric="loss", mode=mode, time_attr="epoch", **options)
+        self.make = lambda: Pruner(name, metric="loss", mode=mode, time_attr="epoch", **options)
         self.scheduler = self.make()
         self.study = optuna.create_study(
             study_name=str(seed), direction=f"{mode}imize", pruner=self.scheduler_of_optuna(name, options)
@@ -98,7 +107,7 @@ class Search:
     def restart(self, number: int) -> None:
         self.scheduler = self.make()
         self.scheduler.setup(self.experiment)
-        assert type(self.scheduler._study) is self.kind
+        assert type(self.scheduler.study) is self.kind
 
     def report(self, number: int, more: int, value: float) -> None:
         trial = self.ours[number]
@@ -115,9 +124,9 @@ class Search:
         is_pruned, self.is_told = self.theirs[number].should_prune(), True
         assert (decision is not None and decision.do == "stop") == is_pruned
         if decision is not None and decision.rung is not None:
-            trial._state.scheduling.rungs.setdefault(decision.rung, decision.value)
+            state_of(trial).scheduling.rungs.setdefault(decision.rung, decision.value)
         rungs = sum("rung" in name for name in self.study.get_trials()[number].system_attrs)
-        assert max(trial._state.scheduling.rungs, default=-1) + 1 == rungs
+        assert max(state_of(trial).scheduling.rungs, default=-1) + 1 == rungs
         if is_pruned:
             self.end(number, Status.TERMINATED, "PRUNED", early=True)
 
@@ -152,10 +161,10 @@ def test_trials_stop_and_reach_rungs_as_in_a_study_of_optuna(
     Search.goes_on(name, mode, options, seed, events)
 
 
-def halving(reports: list[tuple[int, Any]], **options: Any) -> tuple[OptunaPruner, list[str]]:
+def halving(reports: list[tuple[int, Any]], **options: Any) -> tuple[Pruner, list[str]]:
     """Let trials report, and return what the pruner decides on each report."""
     library("optuna", reason="pruners")
-    scheduler = OptunaPruner("successivehalving", metric="loss", mode="min", time_attr="epoch", **options)
+    scheduler = Pruner("successivehalving", metric="loss", mode="min", time_attr="epoch", **options)
     scheduler.setup(SimpleNamespace(trials=[], spec=SimpleNamespace(seed=1)))  # type: ignore[arg-type]
     decided = []
     for number, metrics in reports:
@@ -172,8 +181,7 @@ def test_a_report_without_a_number_reaches_no_rung(loss: dict[str, Any]) -> None
     reports = [(0, good), (1, {"epoch": 1} | loss), (1, bad), (1, bad)]
     scheduler, decided = halving(reports, min_resource=1)
     assert decided == ["continue", "", "stop", ""]
-    assert scheduler._study is not None
-    assert scheduler._study.rungs(1) == 1
+    assert scheduler.study.rungs(1) == 1
 
 
 def test_auto_is_not_told_by_a_complete_trial_without_a_number() -> None:
@@ -184,32 +192,28 @@ def test_auto_is_not_told_by_a_complete_trial_without_a_number() -> None:
     trial.results = [{"training_iteration": at, "epoch": at, "loss": 1.0} for at in (1, 2)]
     trial.iteration, trial.metrics = 2, {"epoch": 2, "loss": float("nan")}
     scheduler.ended(trial)
-    assert scheduler._study is not None
-    assert scheduler._study.is_auto
+    assert scheduler.study.is_auto
     trial.metrics = trial.results[-1]
     scheduler.ended(trial)
-    assert not scheduler._study.is_auto
+    assert not scheduler.study.is_auto
 
 
 def test_rungs_of_another_scheduler_take_little_memory() -> None:
     scheduler, _ = halving([], min_resource=1)
     trial = make_trial(0)
-    trial._state.scheduling.rungs = {0: 1.0, 3: None, 2**62: 1.0}
+    state_of(trial).scheduling.rungs = {0: 1.0, 3: None, 2**62: 1.0}
     scheduler.setup(SimpleNamespace(trials=[trial], spec=SimpleNamespace(seed=1)))  # type: ignore[arg-type]
-    assert scheduler._study is not None
-    assert scheduler._study.rungs(0) == 4
+    assert scheduler.study.rungs(0) == 4
 
 
-@pytest.mark.parametrize(
-    ("pruner", "options"),
-    [
+def test_other_pruners_and_unusual_options_are_left_to_optuna(subtests: pytest.Subtests) -> None:
+    library("optuna", reason="pruners")
+    halves = [{"min_resource": least, "max_resource": 9} for least in (0.5, 0)]
+    unusual: list[tuple[str, dict[str, Any]]] = [
         ("median", {}),
         ("nop", {}),
-        ("hyperband", {"min_resource": 0.5, "max_resource": 9}),
-        ("hyperband", {"min_resource": 0, "max_resource": 9}),
         ("successivehalving", {"min_resource": 2.0}),
-    ],
-)
-def test_other_pruners_and_unusual_options_are_left_to_optuna(pruner: str, options: dict[str, Any]) -> None:
-    library("optuna", reason="pruners")
-    assert Halving.of("min", "name", pruner, options) is None
+    ]
+    for pruner, options in [*unusual, *(("hyperband", half) for half in halves)]:
+        with subtests.test(pruner, options=options):
+            assert Halving.of("min", "name", pruner, options) is None

@@ -8,13 +8,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from trials.conftest import forget
+from trials.conftest import forget, ran
+from trials.test_asha import train
 
 import nbckpt
 from late import library
@@ -25,34 +25,19 @@ from nbckpt.trials.model.trial import rungs_of
 
 SECONDS = 60
 KILLS = 3
-ASHAS = {
-    "promote": {"max_t": 9},
-    "stop": {"max_t": 9, "rule": "stop"},
-}
-
-
-def train(config: dict[str, Any]) -> None:
-    checkpoint = nbckpt.get_checkpoint()
-    start = checkpoint.to_dict()["step"] if checkpoint else 0
-    for step in range(start + 1, 100):
-        saved = {"step": step} if nbckpt.should_checkpoint() else None
-        nbckpt.report(loss=config["x"] + 1 / step, checkpoint=saved)
+ASHAS = {"promote": {"max_t": 9}, "stop": {"max_t": 9, "rule": "stop"}}
 
 
 def search(folder: Path, rule: str, **options: Any) -> Experiment:
     options = {"executor": "inline", "name": "e", "metric": "loss", "mode": "min", "folder": folder} | options
     space = {"x": nbckpt.grid_search([3, 1, 2, 0, 4])}
-    made = nbckpt.run(train, space, scheduler=ASHA(**ASHAS[rule]), **options)
-    assert made.wait(SECONDS)
-    return made
+    return ran(train, space, scheduler=ASHA(**ASHAS[rule]), **options)
 
 
 def told(experiment: Experiment) -> list[Any]:
     """Return what must not depend on a death: the state of each trial, its rungs and its results."""
-    return [
-        (trial.id, trial.status, trial.rungs, trial.stopped_early, steps_of(trial))
-        for trial in experiment.trials
-    ]
+    trials = experiment.trials
+    return [(trial.id, trial.status, trial.rungs, trial.stopped_early, steps_of(trial)) for trial in trials]
 
 
 def steps_of(trial: Trial) -> list[int]:
@@ -76,17 +61,22 @@ def copied_before_each_event(run: Callable[[Path], Experiment], folder: Path) ->
     return whole, copies
 
 
+def continues_alike(run: Callable[[Path], Experiment], whole: list[Any], copies: list[Path]) -> None:
+    """Hold that the search goes on to the same end from each copy."""
+    for copy in copies:
+        shutdown.live.clear()
+        again = run(copy)
+        assert told(again) == whole, copy
+        forget(again)
+        shutil.rmtree(copy)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", ASHAS)
 def test_a_death_at_any_event_changes_nothing(rule: str, tmp_path: Path) -> None:
     whole, copies = copied_before_each_event(lambda folder: search(folder, rule), tmp_path)
     assert len(copies) > 30
-    for copy in copies:
-        shutdown.live.clear()
-        again = search(copy, rule)
-        assert told(again) == whole, copy
-        forget(again)
-        shutil.rmtree(copy)
+    continues_alike(lambda folder: search(folder, rule), whole, copies)
 
 
 def saves(config: dict[str, Any]) -> None:
@@ -112,76 +102,51 @@ def test_a_death_changes_no_bracket_and_no_rung(pruner: str, tmp_path: Path) -> 
 
     def run(folder: Path) -> Experiment:
         scheduler = OptunaPruner(pruner.partition(",")[0], **PRUNERS[pruner])
-        made = nbckpt.run(
+        return ran(
             saves, {"x": nbckpt.grid_search([3, 1, 4, 0, 5])}, scheduler=scheduler, name="e", seed=1,
             folder=folder, metric="loss", mode="min", executor="inline",
         )  # fmt: skip
-        assert made.wait(SECONDS)
-        return made
 
     whole, copies = copied_before_each_event(run, tmp_path)
     assert {row[3] for row in whole} == {True, False}  # some are pruned
-    for copy in copies:
-        shutdown.live.clear()
-        again = run(copy)
-        assert told(again) == whole, copy
-        forget(again)
-        shutil.rmtree(copy)
+    continues_alike(run, whole, copies)
 
 
-KERNEL = textwrap.dedent(
-    """
-    import sys
-    import nbckpt
-    from nbckpt.trials import ASHA
+KERNEL = """
+import sys
+import nbckpt
 
-    def train(config):
-        checkpoint = nbckpt.get_checkpoint()
-        start = checkpoint.to_dict()["step"] if checkpoint else 0
-        for step in range(start + 1, 100):
-            saved = {"step": step} if nbckpt.should_checkpoint() else None
-            nbckpt.report(loss=config["x"] + 1 / step, checkpoint=saved)
-            sys.stdout.write("report\\\\n")
-            sys.stdout.flush()
+def train(config):
+    checkpoint = nbckpt.get_checkpoint()
+    start = checkpoint.to_dict()["step"] if checkpoint else 0
+    for step in range(start + 1, 100):
+        loss = float("nan") if step == {odd} else config["x"] + 1 / step
+        nbckpt.report(loss=loss, checkpoint={{"step": step}} if {saves} else None)
+        sys.stdout.write("report\\n")
+        sys.stdout.flush()
 
-    experiment = nbckpt.run(
-        train, {"x": nbckpt.uniform(0, 9)}, num_samples=12, search=sys.argv[1] or None, seed=1, name="e",
-        metric="loss", mode="min", scheduler=ASHA(max_t=27), max_concurrent=2,
-    )
-    experiment.wait()
-    """
-)
+nbckpt.run(
+    train, {{"x": nbckpt.uniform(0, 9)}}, num_samples=12, seed=1, name="e", metric="loss", mode="min",
+    max_concurrent=2, search={search!r}, stop={stop}, scheduler=nbckpt.trials.{scheduler},
+).wait()
+"""
 
 
-PRUNED_KERNEL = textwrap.dedent(
-    """
-    import sys
-    import nbckpt
-    from nbckpt.trials import OptunaPruner
-
-    def train(config):
-        checkpoint = nbckpt.get_checkpoint()
-        start = checkpoint.to_dict()["step"] if checkpoint else 0
-        for step in range(start + 1, 10):
-            loss = float("nan") if step == 2 else config["x"] + 1 / step
-            nbckpt.report(loss=loss, checkpoint={"step": step} if step % 2 else None)
-            sys.stdout.write("report\\n")
-            sys.stdout.flush()
-
-    experiment = nbckpt.run(
-        train, {"x": nbckpt.uniform(0, 9)}, num_samples=12, seed=1, name="e", metric="loss", mode="min",
-        scheduler=OptunaPruner("hyperband", max_resource=9), max_concurrent=2,
-    )
-    experiment.wait()
-    """
-)
+def asha_kernel(search: str) -> str:
+    saves = "nbckpt.should_checkpoint()"
+    return KERNEL.format(odd=0, saves=saves, search=search or None, stop=None, scheduler="ASHA(max_t=27)")
 
 
-def killed_after(store: Path, search: str, lines: int, kernel: str = KERNEL) -> None:
+def pruned_kernel() -> str:
+    stop, scheduler = {"training_iteration": 9}, 'OptunaPruner("hyperband", max_resource=9)'
+    return KERNEL.format(odd=2, saves="step % 2", search=None, stop=stop, scheduler=scheduler)
+
+
+def killed_after(store: Path, kernel: str, lines: int) -> None:
     """Run a kernel, and kill it after so many reports returned."""
     environment = os.environ | {"NBCKPT_STORE": str(store)}
     with subprocess.Popen(
-        [sys.executable, "-c", kernel, search], env=environment, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", kernel], env=environment, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         for _ in zip(process.stdout, range(lines), strict=False):
@@ -197,9 +162,9 @@ def test_killed_kernels_leave_a_search_that_goes_on(search: str, tmp_path: Path)
         library("optuna", reason="samplers")
     draw = random.Random(search)
     for _ in range(KILLS):
-        killed_after(tmp_path, search, draw.randrange(1, 9))
+        killed_after(tmp_path, asha_kernel(search), draw.randrange(1, 9))
     before = {trial.id: trial.rungs for trial in Catalog(tmp_path / "experiments").open("e").trials}
-    killed_after(tmp_path, search, 10_000)  # this one ends by itself
+    killed_after(tmp_path, asha_kernel(search), 10_000)  # this one ends by itself
     shutdown.live.clear()
     experiment = Catalog(tmp_path / "experiments").open("e")
     assert len(experiment.trials) == 12
@@ -221,13 +186,13 @@ def test_killed_kernels_leave_the_rungs_of_a_pruner(tmp_path: Path) -> None:
     draw = random.Random(1)
     before: dict[str, Any] = {}
     for _ in range(KILLS):
-        killed_after(tmp_path, "", draw.randrange(1, 9), PRUNED_KERNEL)
+        killed_after(tmp_path, pruned_kernel(), draw.randrange(1, 9))
         experiment = Catalog(tmp_path / "experiments").open("e")
         for trial in experiment.trials:
             assert trial.rungs.items() >= before.get(trial.id, {}).items()
             before[trial.id] = trial.rungs
         shutdown.live.clear()
-    killed_after(tmp_path, "", 10_000, PRUNED_KERNEL)  # this one ends by itself
+    killed_after(tmp_path, pruned_kernel(), 10_000)  # this one ends by itself
     shutdown.live.clear()
     experiment = Catalog(tmp_path / "experiments").open("e")
     assert not experiment.notes
