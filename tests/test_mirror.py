@@ -14,7 +14,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -211,10 +210,12 @@ def test_a_pull_does_not_bring_back_a_removed_checkpoint(parted: Parted) -> None
     assert [record.step for record in library.open("e").trial("t1").checkpoints.records()] == [1, 2]
 
 
-def test_a_pull_completes_a_checkpoint_that_lost_a_file(parted: Parted) -> None:
+def test_a_pull_completes_a_trial_that_lost_a_file(parted: Parted) -> None:
     here, _, target = parted
+    (here / "experiments" / "e" / "t0" / "params.json").unlink()
     shutil.rmtree(here / "experiments" / "e" / "t1" / "checkpoint_000001")
     mirror(here, target).pull()
+    assert trials_of(here) == {"t0": [1], "t1": [1, 2]}
     (first, _) = Catalog(here / "experiments").open("e").trial("t1").checkpoints.records()
     assert first.step == 1
 
@@ -242,13 +243,6 @@ def test_a_pull_never_replaces_a_file_of_the_user(parted: Parted) -> None:
     for path in ("notes[1].txt", "t0/plot.txt"):
         assert (here / "experiments" / "e" / path).read_text() == "mine"
         assert pulled.experiments["e"].left_out[path] == "the local file has other contents"
-
-
-def test_a_pull_completes_a_trial_of_which_a_file_is_missing(parted: Parted) -> None:
-    here, _, target = parted
-    (here / "experiments" / "e" / "t0" / "params.json").unlink()
-    mirror(here, target).pull()
-    assert trials_of(here) == {"t0": [1], "t1": [1, 2]}
 
 
 def test_a_pull_skips_an_experiment_that_runs_locally(parted: Parted) -> None:
@@ -501,10 +495,15 @@ def test_a_push_beside_a_report_takes_no_line_without_its_media(
 # In the background.
 
 
+def kernel() -> AutoMirror:
+    """Return the mirror of one more kernel with the same store."""
+    return AutoMirror(open_store(os.environ["NBCKPT_STORE"]))
+
+
 @pytest.fixture
 def auto(here: Path) -> Iterator[AutoMirror]:
     save(1)
-    made = AutoMirror(LocalStore(here))
+    made = kernel()
     yield made
     made.stop()
 
@@ -598,42 +597,45 @@ def test_a_fork_of_a_process_that_syncs_pushes_nothing(auto: AutoMirror, there: 
     assert entries(there) == 1
 
 
-def test_another_kernel_continues_the_sync_until_it_is_off(auto: AutoMirror, there: Path, here: Path) -> None:
+def test_another_kernel_continues_the_sync_until_it_is_off(auto: AutoMirror, there: Path) -> None:
     auto.start(str(there), 1000)
     auto.close()
     save(2)
-    other = AutoMirror(LocalStore(here))
+    other = kernel()
     until(lambda: entries(there) == 2)
     other.stop()
-    assert AutoMirror(LocalStore(here)).status is None
+    assert kernel().status is None
+
+
+def sync_to_no_bucket(auto: AutoMirror, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sync to a bucket that is missing, until the first push has failed."""
+    refuses = UsageError("no such bucket")
+    bucket = FaultyStore(MemoryStore(), when=lambda call: call.op == "put", error=refuses)
+    bucket.url = "s3://bucket/x"
+    monkeypatch.setattr("nbckpt.mirror.mirror.open_store", lambda where: bucket)
+    auto.start(bucket.url, 1000)
+    until(lambda: auto.status is not None and bool(auto.status.failure))
 
 
 def test_a_failure_is_reported_once_and_raised_at_close(
     auto: AutoMirror, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    there = FaultyStore(MemoryStore(), when=lambda call: call.op == "put", error=UsageError("no such bucket"))
-    there.url = "s3://bucket/x"
-    monkeypatch.setattr("nbckpt.mirror.mirror.open_store", lambda where: there)
-    auto.start("s3://bucket/x", 1000)
-    until(lambda: auto.status is not None and bool(auto.status.failure))
+    sync_to_no_bucket(auto, monkeypatch)
     assert auto.trouble() == "s3://bucket/x is not up to date: no such bucket"
     assert auto.trouble() == ""
     with pytest.raises(StoreError, match=r"s3://bucket/x is not up to date"):
         auto.close()
 
 
-def saved_by(kernel: AutoMirror, number: int) -> None:
+def saved_by(mirror: AutoMirror, number: int) -> None:
     save(number)
-    kernel.saved()
+    mirror.saved()
 
 
-def test_a_sync_that_one_kernel_turns_off_ends_in_the_others(
-    auto: AutoMirror, there: Path, here: Path
-) -> None:
+def test_a_sync_that_one_kernel_turns_off_ends_in_the_others(auto: AutoMirror, there: Path) -> None:
     auto.start(str(there), 1000)
-    other = AutoMirror(LocalStore(here))
-    for kernel in auto, other:
-        until(partial(is_pushed, kernel))
+    other = kernel()
+    until(lambda: is_pushed(auto) and is_pushed(other))
     auto.stop()
     saved_by(other, 2)
     assert (other.status, other.is_busy) == (None, False)
@@ -664,7 +666,7 @@ def test_a_push_that_waits_ends_with_a_sync_that_is_turned_off(
     auto: AutoMirror, there: Path, here: Path
 ) -> None:
     auto.start(str(there), 1000)
-    other = AutoMirror(LocalStore(here))
+    other = kernel()
     until(lambda: is_pushed(auto) and is_pushed(other))
     (here / "sync.json").unlink()
     save(2)
@@ -673,10 +675,8 @@ def test_a_push_that_waits_ends_with_a_sync_that_is_turned_off(
     assert entries(there) == 1
 
 
-def test_all_kernels_push_to_the_place_that_one_of_them_chose(
-    auto: AutoMirror, here: Path, tmp_path: Path
-) -> None:
-    other = AutoMirror(LocalStore(here))
+def test_all_kernels_push_to_the_place_that_one_of_them_chose(auto: AutoMirror, tmp_path: Path) -> None:
+    other = kernel()
     auto.start(str(tmp_path / "first"), 1000)
     other.follow()
     assert other.url == str(tmp_path / "first")
@@ -721,13 +721,10 @@ def test_a_change_that_cannot_be_kept_leaves_the_sync_as_it_was(
 
 
 def test_a_failure_is_not_reported_of_a_sync_that_was_set_anew(
-    auto: AutoMirror, monkeypatch: pytest.MonkeyPatch
+    auto: AutoMirror, there: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    there = FaultyStore(MemoryStore(), when=lambda call: call.op == "put", error=UsageError("no such bucket"))
     with monkeypatch.context() as patched:
-        patched.setattr("nbckpt.mirror.mirror.open_store", lambda where: there)
-        auto.start("s3://bucket/x", 1000)
-        until(lambda: auto.status is not None and bool(auto.status.failure))
+        sync_to_no_bucket(auto, patched)
     auto.start(str(there), 0, after_saves=False)
     assert auto.trouble() == ""
 
@@ -737,17 +734,17 @@ def test_a_damaged_sync_file_is_logged_and_syncs_nothing(
 ) -> None:
     here.mkdir()
     (here / "sync.json").write_text('{"url": ')
-    assert AutoMirror(LocalStore(here)).status is None
+    assert kernel().status is None
     assert "nothing is synced" in caplog.text
 
 
-def test_a_sync_by_hand_pushes_only_when_asked(auto: AutoMirror, there: Path, here: Path) -> None:
+def test_a_sync_by_hand_pushes_only_when_asked(auto: AutoMirror, there: Path) -> None:
     auto.start(str(there), 0, after_saves=False)
     auto.saved()
     assert not auto.is_busy
     auto.close()
     assert not (there / "checkpoints").exists()
-    other = AutoMirror(LocalStore(here))
+    other = kernel()
     assert other.status is not None
     assert (other.status.period, other.status.after_saves, other.is_busy) == (0.0, False, False)
     other.wake()
@@ -756,16 +753,13 @@ def test_a_sync_by_hand_pushes_only_when_asked(auto: AutoMirror, there: Path, he
     other.stop()
 
 
-def test_a_push_counts_what_waits_and_what_only_the_target_has(
-    auto: AutoMirror, there: Path, here: Path
-) -> None:
+def test_a_push_counts_what_waits_and_what_only_the_target_has(auto: AutoMirror, there: Path) -> None:
     save(1)
     save(2, there)
     auto.start(str(there), 0, after_saves=False)
     assert auto.push().checkpoints.only_there == 1
     assert auto.waiting() == (0, 0, 0)
-    with Tracker(here) as tracker:
-        tracker.save({"big": bytes(range(256)) * 4000}, "big")
+    save(bytes(range(256)) * 4000)
     waiting = auto.waiting()
     assert waiting[:2] == (1, 0)
     assert waiting.size > 500
@@ -797,16 +791,16 @@ def test_a_sync_file_that_someone_else_changed_syncs_nothing(
     auto.close()
     note = (here / "sync.json").read_text()
     (here / "sync.json").write_text(note.replace("there", "elsewhere"))
-    assert AutoMirror(LocalStore(here)).status is None
+    assert kernel().status is None
     assert "do not match its checksum" in caplog.text
     changed = {name: value for name, value in json.loads(note).items() if name != schema.CHECKSUM}
     (here / "sync.json").write_bytes(schema.seal(changed | {"url": str(tmp_path / "elsewhere")}))
-    assert AutoMirror(LocalStore(here)).status is None
+    assert kernel().status is None
     assert "written by someone else" in caplog.text
     (here / "sync.json").write_text(note)
     assert AutoMirror(LocalStore(here), in_background=False).status is not None
     monkeypatch.setenv("NBCKPT_SECRET_FILE", str(tmp_path / "another"))
-    assert AutoMirror(LocalStore(here)).status is None
+    assert kernel().status is None
 
 
 @pytest.mark.slow
@@ -881,7 +875,7 @@ def test_a_sync_file_with_a_password_is_ignored_and_not_shown(
     url = f"sftp://me:{SECRET}@host/x"
     signature = open_signer().sign_bytes("sync", f"{url}\n7.0".encode())
     (here / "sync.json").write_text(json.dumps({"url": url, "period": 7, "signature": signature}))
-    assert AutoMirror(LocalStore(here)).status is None
+    assert kernel().status is None
     assert "me:***@host" in caplog.text
     assert SECRET not in caplog.text
 

@@ -20,9 +20,6 @@ def shown(text: str) -> set[str]:
 
 def test_the_documents_show_exactly_the_pictures_of_the_script() -> None:
     assert set().union(*(shown(path.read_text()) for path in DOCUMENTS)) == pictures.NAMES
-
-
-def test_each_picture_is_there_and_no_other() -> None:
     assert {path.name for path in DOCS.rglob("*.png")} == pictures.NAMES
 
 

@@ -123,20 +123,13 @@ def test_a_large_object_is_put_without_the_call_of_s3fs(
     assert store.get("big") == data
 
 
-def test_optuna_keeps_the_number_of_a_trial_where_we_look() -> None:
-    optuna = pytest.importorskip("optuna", reason="needs Optuna")
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    study = optuna.create_study()
-    study.ask()
-    assert private.optuna_trial_id(study.get_trials()[0]) == 0
-    assert private.optuna_trial_id(SimpleNamespace()) is None
-
-
-def test_optuna_keeps_the_rungs_of_a_trial_where_we_look() -> None:
+def test_optuna_keeps_number_and_rungs_of_a_trial_where_we_look() -> None:
     optuna = pytest.importorskip("optuna", reason="needs Optuna")
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     study = optuna.create_study(pruner=optuna.pruners.SuccessiveHalvingPruner(1, 2))
     trial = study.ask()
+    assert private.optuna_trial_id(study.get_trials()[0]) == 0
+    assert private.optuna_trial_id(SimpleNamespace()) is None
     trial.report(0.5, 2)
     assert not trial.should_prune()
     assert study.get_trials()[0].system_attrs == {private.optuna_rung(0): 0.5, private.optuna_rung(1): 0.5}

@@ -70,24 +70,26 @@ def test_objects_without_a_table_have_a_short_repr(tmp_path: Path) -> None:
         assert len(repr(shown)) < 60 + len(str(tmp_path))
 
 
-@pytest.mark.parametrize("form", ["dict", "folder", "bytes", "uri", "store"])
-def test_every_form_of_checkpoint_shows_its_fields_unloaded(form: str, tmp_path: Path) -> None:
+def test_every_form_of_checkpoint_shows_its_fields_unloaded(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
     """The page lists the files too."""
     made = Checkpoint.from_dict({"loud": Loud(), "lr": 0.5, Checkpoint.FILES: {"a/weights.bin": b"1234"}})
-    uri, store = f"memory://shown/{tmp_path.name}", MemoryStore()
+    store = MemoryStore()
     Loud.loaded = 0
-    checkpoint = {
-        "dict": lambda: made,
-        "folder": lambda: Checkpoint.from_directory(made.to_directory(tmp_path / "it")),
-        "bytes": lambda: Checkpoint.from_bytes(made.to_bytes()),
-        "uri": lambda: Checkpoint.from_uri(made.to_uri(uri)),
-        "store": lambda: Checkpoint.from_store(store, made.to_store(store)),
-    }[form]()
-    page = html(checkpoint)
-    assert "2 fields, 1 file" in page
-    assert all(text in page for text in ("Loud", ">lr<", ">0.5<", "a/weights.bin"))
-    assert (">4 bytes<" in page) == (form not in {"dict", "uri"})  # not known there
-    assert Loud.loaded == 0
+    for form, checkpoint in {
+        "dict": made,
+        "folder": Checkpoint.from_directory(made.to_directory(tmp_path / "it")),
+        "bytes": Checkpoint.from_bytes(made.to_bytes()),
+        "uri": Checkpoint.from_uri(made.to_uri("memory://shown")),
+        "store": Checkpoint.from_store(store, made.to_store(store)),
+    }.items():
+        with subtests.test(form):
+            page = html(checkpoint)
+            assert "2 fields, 1 file" in page
+            assert all(text in page for text in ("Loud", ">lr<", ">0.5<", "a/weights.bin"))
+            assert (">4 bytes<" in page) == (form not in {"dict", "uri"})  # not known there
+            assert Loud.loaded == 0
 
 
 def test_showing_a_remote_checkpoint_makes_no_request(tmp_path: Path) -> None:
