@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 from IPython.core.displaypub import CapturingDisplayPublisher
 from IPython.core.interactiveshell import ExecutionResult, InteractiveShell
+from IPython.utils.capture import CapturedIO, capture_output
 from traitlets.config import Config
 
+from nbckpt.render import Result
 from notebook.lab import Lab, browser, chromium, lab, loaded, python, server, server_of
 from notebook.typed import Clock, Typed
 
@@ -56,6 +58,12 @@ class Notebook:
         self.run(*cells)
         return self.names
 
+    def printed(self, *cells: str) -> CapturedIO:
+        """Run cells, and return what they print and show."""
+        with capture_output() as shown:
+            self.run(*cells)
+        return shown
+
     def attempt(self, cell: str) -> ExecutionResult:
         """Run a cell and return all of its outcome."""
         return self.shell.run_cell(cell, store_history=True)
@@ -70,6 +78,16 @@ class Notebook:
     def names(self) -> dict[str, Any]:
         """The live variables."""
         return self.shell.user_ns
+
+    @property
+    def count(self) -> int:
+        """The number of the last cell."""
+        return len(self.shell.history_manager.input_hist_raw) - 1
+
+
+def notes(result: Result) -> str:
+    """Return the notes of a result, as one text."""
+    return " ".join(result.page().notes)
 
 
 @contextmanager

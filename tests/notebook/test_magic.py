@@ -54,8 +54,7 @@ def test_a_name_of_ipython_that_the_user_assigned_is_saved(notebook: Notebook) -
 
 
 def test_undo_restores_the_same_object(notebook: Notebook) -> None:
-    notebook.run("a = [1]", "%ckpt save n", "a = [2]; b = 3")
-    live = notebook.names["a"]
+    live = notebook.after("a = [1]", "%ckpt save n", "a = [2]; b = 3")["a"]
     assert notebook.after("%ckpt restore n")["a"] == [1]
     assert notebook.after("%ckpt undo")["a"] is live
     assert notebook.after("%ckpt undo")["a"] == [1]

@@ -83,10 +83,8 @@ def test_an_open_file_is_not_saved_as_its_text(watched: Notebook) -> None:
     pathlib.Path("notes").write_text("abc")
     saved = watched.run("file = open('notes')", "%ckpt save kept")
     assert [skipped.reason for skipped in saved.saved.manifest.skipped] == ["an open file cannot be saved"]
-    watched.run("first = file.read(1)")
-    former = watched.names["file"]
-    watched.run("%ckpt undo --rerun")
-    again = watched.names["file"]
+    former = watched.after("first = file.read(1)")["file"]
+    again = watched.after("%ckpt undo --rerun")["file"]
     assert (former.tell(), again.tell()) == (1, 0)
     former.close()
     again.close()

@@ -9,7 +9,6 @@ import pytest
 from IPython.core.completer import provisionalcompleter
 from IPython.core.interactiveshell import ExecutionInfo
 from IPython.display import display
-from IPython.utils.capture import capture_output
 
 from nbckpt.core.history import History
 from nbckpt.errors import StoreError
@@ -138,8 +137,8 @@ def test_a_full_disk_is_said_and_the_cell_is_not_lost(watched: Notebook) -> None
     watched.run("a = [1]")
     watched.run("%ckpt auto")  # waits for the point in the background
     full = patch.object(History, "publish", side_effect=StoreError("no space left on device"))
-    with full, capture_output() as shown:
-        watched.run("a.append(2)", "b = 1", "c = 1", "%ckpt auto off")
+    with full:
+        shown = watched.printed("a.append(2)", "b = 1", "c = 1", "%ckpt auto off")
     assert shown.stderr.count("there is no point of the cell before") == 1
     assert shown.stderr.count("no space left on device") == 1
     assert watched.after(AUTO_ON, "d = 1", "%ckpt undo 2")["a"] == [1]
@@ -148,9 +147,7 @@ def test_a_full_disk_is_said_and_the_cell_is_not_lost(watched: Notebook) -> None
 @pytest.mark.slow
 def test_a_used_up_budget_is_said_once(watched: Notebook) -> None:
     watched.run("%ckpt auto on --budget 0.0001%")
-    with capture_output() as shown:
-        for at in range(60):
-            watched.run(f"a = np.full(300_000, {at})")
+    shown = watched.printed(*(f"a = np.full(300_000, {at})" for at in range(60)))
     assert shown.stderr.count("fewer") <= 1
     assert watched.run("%ckpt auto").limits is not None
 
@@ -169,8 +166,7 @@ def test_a_checkout_of_a_misspelt_name_changes_nothing(watched: Notebook) -> Non
 
 
 def test_a_class_that_was_changed_in_place_is_set_back(watched: Notebook) -> None:
-    watched.run("class C:\n    v = 1\no = C()")
-    kind = watched.names["C"]
+    kind = watched.after("class C:\n    v = 1\no = C()")["C"]
     assert watched.after("C.v = 2\nC.w = 3\nC.__len__ = lambda self: 4", "%ckpt undo")["C"] is kind
     assert (kind.v, hasattr(kind, "w"), hasattr(kind, "__len__")) == (1, False, False)
     assert isinstance(watched.names["o"], kind)
@@ -180,10 +176,9 @@ def test_a_class_that_was_changed_in_place_is_set_back(watched: Notebook) -> Non
 
 def told_of(watched: Notebook) -> str:
     """Return the id in the line for a kernel that is empty."""
-    with capture_output() as shown:
-        watched.run("%reset -f", "%reload_ext nbckpt")
-    assert "variables: %ckpt restore " in shown.stdout
-    return shown.stdout.split()[-1]
+    line = watched.printed("%reset -f", "%reload_ext nbckpt").stdout
+    assert "variables: %ckpt restore " in line
+    return str(line.split()[-1])
 
 
 @pytest.mark.slow
@@ -193,9 +188,7 @@ def test_an_empty_kernel_is_told_of_its_own_newest_state(
     watched.run("a = 1; b = 2")
     point = watched.run("%ckpt history").points[0]
     watched.run("%ckpt save part a")
-    with capture_output() as shown:
-        watched.run("%reload_ext nbckpt")
-    assert shown.stdout == "", "the kernel is not empty"
+    assert watched.printed("%reload_ext nbckpt").stdout == "", "the kernel is not empty"
     told = told_of(watched)
     assert point.id.startswith(told)  # the save holds less
     watched.run(AUTO_ON, f"%ckpt restore {told}")

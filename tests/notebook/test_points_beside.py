@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from IPython.utils.capture import capture_output
 
 from nbckpt.store import LocalStore
 from nbckpt.tracker import Tracker
@@ -96,8 +95,7 @@ def test_a_store_that_was_deleted_is_made_again(watched: Notebook, tmp_path: Pat
     watched.run("a = [1]")
     watched.run("%ckpt auto")  # waits for the point in the background
     shutil.rmtree(tmp_path / ".nbckpt")
-    with capture_output():  # it may be said, but the cell is not lost
-        watched.run("a.append(2)", "a.append(3)", "%ckpt auto")
+    watched.printed("a.append(2)", "a.append(3)", "%ckpt auto")  # it may be said, but the cell is not lost
     assert watched.names["a"] == [1, 2, 3]
     names: dict[str, object] = {}
     Tracker(LocalStore(tmp_path / ".nbckpt")).restore("latest", names)
@@ -105,12 +103,8 @@ def test_a_store_that_was_deleted_is_made_again(watched: Notebook, tmp_path: Pat
 
 
 def test_a_reload_says_that_auto_is_off(watched: Notebook) -> None:
-    with capture_output() as shown:
-        watched.run("%reload_ext nbckpt")
-    assert "auto is off" in shown.stderr
-    with capture_output() as shown:
-        watched.run("%reload_ext nbckpt")
-    assert "auto" not in shown.stderr
+    assert "auto is off" in watched.printed("%reload_ext nbckpt").stderr
+    assert "auto" not in watched.printed("%reload_ext nbckpt").stderr
 
 
 def test_a_reset_of_the_namespace_is_undone(watched: Notebook) -> None:
@@ -125,9 +119,7 @@ def test_a_stranger_s_state_is_not_offered(
     watched.run("a = [1]")
     monkeypatch.setenv("NBCKPT_SECRET_FILE", str(tmp_path / "other" / "secret"))
     watched.run("%ckpt auto off", "%reset -f")
-    with capture_output() as shown:
-        watched.run("%reload_ext nbckpt")
-    assert "State of" not in shown.stdout
+    assert "State of" not in watched.printed("%reload_ext nbckpt").stdout
 
 
 CELL = "%%ckpt cell made\nprint('it runs')\nmade = [k, k]"
@@ -143,8 +135,7 @@ def test_a_kept_cell_comes_back_from_a_copy_after_gc(
     notebook.run("%reload_ext nbckpt", f"%ckpt pull {tmp_path / 'copy'}", "%ckpt gc")
     for k in (1, 2):
         notebook.run(f"k = {k}; made = None")
-        with capture_output() as shown:
-            notebook.run(CELL)
+        shown = notebook.printed(CELL)
         assert "Restored made of cell made" in str(shown.outputs[0].data) + shown.stdout
         assert notebook.names["made"] == [k, k]
 

@@ -31,8 +31,7 @@ def auto_of(notebook: Notebook) -> auto.Auto:
 
 def undone_at_once(notebook: Notebook) -> list[list[int]]:
     """Return the list after an undo, and after a redo."""
-    notebook.run("%ckpt undo 1;")
-    undone = notebook.names["a"]
+    undone = notebook.after("%ckpt undo 1;")["a"]
     notebook.run("%ckpt redo 1;")
     return [undone, notebook.names["a"]]
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from nbckpt.render import Result
-from notebook.conftest import AUTO_ON, Notebook
+from notebook.conftest import AUTO_ON, Notebook, notes
 
 BUSY = """
 import threading, queue
@@ -34,10 +33,6 @@ def watched(watched: Notebook) -> Iterator[Notebook]:
             value.join(60)
 
 
-def notes(result: Result) -> str:
-    return " ".join(result.page().notes)
-
-
 def appends(notebook: Notebook) -> None:
     """Let the thread change its list once more, without a cell."""
     names: dict[str, Any] = notebook.names
@@ -47,8 +42,7 @@ def appends(notebook: Notebook) -> None:
 
 def test_each_undo_goes_back_while_a_thread_changes_a_list(watched: Notebook) -> None:
     watched.run(BUSY, "thread.start()")
-    watched.run(*(f"x = {number}" for number in range(4)))
-    log = watched.names["log"]
+    log = watched.after(*(f"x = {number}" for number in range(4)))["log"]
     for number in (2, 1, 0):
         appends(watched)
         done = watched.run("%ckpt undo")
@@ -64,8 +58,7 @@ def test_each_undo_goes_back_while_a_thread_changes_a_list(watched: Notebook) ->
 
 
 def test_undo_after_redo_leaves_the_list_of_a_thread(watched: Notebook) -> None:
-    watched.run(BUSY, "thread.start()", "x = 1", "x = 2")
-    log = watched.names["log"]
+    log = watched.after(BUSY, "thread.start()", "x = 1", "x = 2")["log"]
     for way, number in (("undo", 1), ("redo", 2), ("undo", 1), ("redo", 2), ("undo", 1)):
         appends(watched)
         assert watched.after(f"%ckpt {way}")["x"] == number
@@ -73,8 +66,7 @@ def test_undo_after_redo_leaves_the_list_of_a_thread(watched: Notebook) -> None:
 
 
 def test_a_cell_after_undo_does_not_hide_what_was_left(watched: Notebook) -> None:
-    watched.run(BUSY, "thread.start()", "x = 1", "x = 2")
-    log = watched.names["log"]
+    log = watched.after(BUSY, "thread.start()", "x = 1", "x = 2")["log"]
     appends(watched)
     assert watched.after("%ckpt undo", "x = 3", "%ckpt undo")["x"] == 1
     assert watched.names["log"] is log
@@ -171,8 +163,7 @@ def test_undo_past_the_start_keeps_what_a_thread_waits_on(
     for kind, (make, wait, wake) in WAITS.items():
         with subtests.test(kind):
             thread, made, go = waiting(watched, make, "holder = [made, 0]; x = 1", wait)
-            watched.run("holder[1] = 5", "%ckpt undo 2")
-            held = watched.names["holder"][0]
+            held = watched.after("holder[1] = 5", "%ckpt undo 2")["holder"][0]
             if isinstance(made, list):
                 assert held[0] is made[0]
             else:
@@ -183,8 +174,7 @@ def test_undo_past_the_start_keeps_what_a_thread_waits_on(
 def waiting(watched: Notebook, make: str, then: str, wait: str) -> tuple[threading.Thread, Any, list[int]]:
     """Return a thread of an otherwise empty notebook, what it waits on, and a list for its condition."""
     watched.run("%ckpt auto off", "%reset -f", AUTO_ON, "import threading, queue", make, then)
-    watched.run(WAIT.format(wait=wait))
-    names = watched.names
+    names = watched.after(WAIT.format(wait=wait))
     return names["thread"], names["made"], names["go"]
 
 

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from nbckpt.render import Result
 from nbckpt.timeline.cells import Spent
-from notebook.conftest import AUTO_ON, Notebook
+from notebook.conftest import AUTO_ON, Notebook, notes
 
 # From Python 3.13 on, a connection that an undo takes away warns.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning")
@@ -36,14 +35,6 @@ def watched(watched: Notebook) -> Iterator[Notebook]:
             value.close()
 
 
-def count_of(notebook: Notebook) -> int:
-    return len(notebook.shell.history_manager.input_hist_raw) - 1
-
-
-def said(result: Result) -> str:
-    return " ".join(result.page().notes)
-
-
 DATABASE = "db = sqlite3.connect(path)"
 TABLE = "_ = db.execute('create table t (a)')"
 
@@ -55,10 +46,10 @@ def tables(notebook: Notebook) -> int:
 
 def test_a_used_connection_is_named_with_the_cells_that_make_it(watched: Notebook) -> None:
     watched.run("path = ':memory:'", DATABASE)
-    made = count_of(watched)
+    made = watched.count
     done = watched.run(TABLE, "%ckpt undo")
-    assert f"db could not be kept and stays as it is now: cell [{made}] makes it." in said(done)
-    assert f"%ckpt checkout {done.arrived.manifest.id[:8]} --rerun runs that cell again" in said(done)
+    assert f"db could not be kept and stays as it is now: cell [{made}] makes it." in notes(done)
+    assert f"%ckpt checkout {done.arrived.manifest.id[:8]} --rerun runs that cell again" in notes(done)
     assert done.warns
     assert tables(watched) == 1
 
@@ -67,7 +58,7 @@ def test_rerun_makes_a_connection_as_it_was(watched: Notebook) -> None:
     done = watched.run("path = ':memory:'", DATABASE, "seen = 1", TABLE, "%ckpt undo --rerun")
     assert tables(watched) == 0
     assert watched.names["seen"] == 1
-    assert DATABASE in said(done)
+    assert DATABASE in notes(done)
     assert not done.warns
     watched.run("%ckpt redo --rerun")
     assert tables(watched) == 1
@@ -75,9 +66,9 @@ def test_rerun_makes_a_connection_as_it_was(watched: Notebook) -> None:
 
 def test_rerun_runs_only_what_is_needed_and_in_order(watched: Notebook) -> None:
     watched.run("path = ':memory:'", DATABASE)
-    first = count_of(watched)
+    first = watched.count
     watched.run("other = 5", TABLE)
-    second = count_of(watched)
+    second = watched.count
     point = watched.run("%ckpt history").points[0].id[:8]
     done = watched.run("del db; path = ''", f"%ckpt checkout {point} --rerun")
     assert [cell.number for cell in done.rerun.cells] == [first, second]
@@ -110,13 +101,13 @@ def test_the_first_error_stops_and_leaves_the_point(watched: Notebook) -> None:
     Path("gone").write_text("text")
     watched.run("limit = [1]", "g = (part for part in [1])")
     watched.run("limit.append(len(limit)); file = open('gone', 'r+')")
-    failing = count_of(watched)
+    failing = watched.count
     watched.run("later = [file.read(1), next(g)]")
     Path("gone").unlink()
     file, g = watched.names["file"], watched.names["g"]
     done = watched.run("%ckpt undo --rerun")
     assert [cell.number for cell in done.rerun.cells] == [failing - 1, failing]
-    assert "The last of these failed: FileNotFoundError" in said(done)
+    assert "The last of these failed: FileNotFoundError" in notes(done)
     assert watched.names["limit"] == [1, 1]
     assert "later" not in watched.names
     assert (watched.names["file"], watched.names["g"]) == (file, g), "nothing is half made"
@@ -133,9 +124,9 @@ def test_checkout_keeps_what_no_point_can_hold(watched: Notebook) -> None:
     g, h = watched.names["g"], watched.names["h"]
     done = watched.run("%ckpt checkout first")
     assert (watched.names["g"], watched.names["h"], "b" in watched.names) == (g, h, False)
-    assert "g stays as it is: no point can hold it. del g gives it up." in said(done)
+    assert "g stays as it is: no point can hold it. del g gives it up." in notes(done)
     way = f"%ckpt restore {done.arrived.manifest.id[:8]} h"
-    assert f"h stays as it is: no point can hold it. {way} gives it up." in said(done)
+    assert f"h stays as it is: no point can hold it. {way} gives it up." in notes(done)
     watched.run("c = 3", "%ckpt undo")
     assert (watched.names["g"], watched.names["h"], "c" in watched.names) == (g, h, False)
     watched.run("%ckpt redo")
@@ -148,8 +139,7 @@ def test_checkout_keeps_what_no_point_can_hold(watched: Notebook) -> None:
 
 def test_rerun_keeps_what_no_point_can_hold(watched: Notebook) -> None:
     watched.run("g = (part for part in [1, 2])", "%ckpt save first;")
-    watched.run("later = (part for part in [3]); _ = next(g)")
-    later = watched.names["later"]
+    later = watched.after("later = (part for part in [3]); _ = next(g)")["later"]
     watched.run("%ckpt checkout first --rerun;")
     assert (list(watched.names["g"]), watched.names["later"]) == ([1, 2], later)
 
@@ -164,10 +154,10 @@ w = Lossy()
 
 def test_a_change_that_no_pickle_shows_is_a_step_and_named(watched: Notebook) -> None:
     watched.run(LOSSY)
-    made = count_of(watched)
+    made = watched.count
     done = watched.run("x = 1", "w.parts.append(2)", "%ckpt undo")
     assert watched.names["x"] == 1, "undo took only the cell that changed the object"
-    assert f"w could not be kept wholly and stays as it is now: cell [{made}] makes it." in said(done)
+    assert f"w could not be kept wholly and stays as it is now: cell [{made}] makes it." in notes(done)
     assert done.warns
     redone = watched.run("%ckpt redo")
     assert (watched.names["w"].parts, redone.warns) == ([1, 2], False)
@@ -176,8 +166,7 @@ def test_a_change_that_no_pickle_shows_is_a_step_and_named(watched: Notebook) ->
 
 
 def test_a_lossy_object_comes_and_goes_as_itself(watched: Notebook) -> None:
-    watched.run(LOSSY + "w.parts.append(2)")
-    w = watched.names["w"]
+    w = watched.after(LOSSY + "w.parts.append(2)")["w"]
     assert "w" not in watched.after("%ckpt undo")
     done = watched.run("%ckpt redo")
     assert (watched.names["w"], done.warns) == (w, False)
@@ -189,12 +178,11 @@ def test_a_lossy_object_is_loaded_where_it_is_gone(watched: Notebook) -> None:
     watched.run(LOSSY + "w.parts.append(2)", "%ckpt save first;", "del w", "y = 1")
     done = watched.run("%ckpt checkout first")
     assert watched.names["w"].parts == [1]
-    assert "w could not be kept wholly: cell" in said(done)
+    assert "w could not be kept wholly: cell" in notes(done)
 
 
 def test_an_untouched_object_stays_and_is_not_mentioned(watched: Notebook) -> None:
-    watched.run("g = (part for part in [1, 2])", "a = 1")
-    g = watched.names["g"]
+    g = watched.after("g = (part for part in [1, 2])", "a = 1")["g"]
     done = watched.run("%ckpt undo --rerun")
     assert watched.names["g"] is g
     assert not done.warns
@@ -213,7 +201,7 @@ def test_a_generator_that_a_cell_advanced_is_a_step(watched: Notebook) -> None:
 
 def test_another_unsavable_object_is_a_step(watched: Notebook) -> None:
     watched.run("g = (part for part in [1])", "g = (part for part in [2])")
-    assert "g could not be kept" in said(watched.run("%ckpt undo"))
+    assert "g could not be kept" in notes(watched.run("%ckpt undo"))
     watched.run("%ckpt redo", "%ckpt undo --rerun")
     assert list(watched.names["g"]) == [1]
 
@@ -229,7 +217,7 @@ def test_a_new_kernel_makes_it_again(watched: Notebook) -> None:
     point = watched.run("%ckpt history").points[0].id[:8]
     watched.run("%ckpt auto off", "%unload_ext nbckpt", "del db, path", "%load_ext nbckpt")
     done = watched.run(f"%ckpt checkout {point}")
-    assert "db could not be kept: cells" in said(done)
+    assert "db could not be kept: cells" in notes(done)
     watched.run(f"%ckpt checkout {point} --rerun")
     assert tables(watched) == 1
     assert watched.names["path"] == ":memory:"
@@ -238,16 +226,16 @@ def test_a_new_kernel_makes_it_again(watched: Notebook) -> None:
 def test_what_was_there_before_auto_has_no_cell(notebook: Notebook) -> None:
     notebook.run("g = (part for part in [1, 2])", AUTO_ON, "a = 1", "_ = next(g)")
     done = notebook.run("%ckpt undo --rerun")
-    assert "g could not be kept and stays as it is now: it is not known which cell made it" in said(done)
+    assert "g could not be kept and stays as it is now: it is not known which cell made it" in notes(done)
     assert done.rerun.cells == ()
 
 
 def test_a_cell_with_a_password_is_not_run(watched: Notebook) -> None:
     watched.run("url = 'https://me:secret@host/db'; g = (part for part in url)", "_ = next(g)")
     done = watched.run("%ckpt undo --rerun")
-    assert "contains a password, which is not kept" in said(done)
+    assert "contains a password, which is not kept" in notes(done)
     assert done.rerun.cells == ()
-    assert "secret" not in said(done)
+    assert "secret" not in notes(done)
 
 
 def test_objects_that_one_cell_makes_are_made_together(watched: Notebook) -> None:
@@ -271,8 +259,8 @@ def test_cells_beyond_the_budget_run_again_together(watched: Notebook) -> None:
 def test_undo_says_how_many_cells_it_took_back(watched: Notebook) -> None:
     run_without_points(watched, "a = 1", "b = 2")
     watched.run("c = 3")
-    said = str(watched.run("_u = %ckpt undo\n_u"))
-    assert "2 cells without a point were undone too: %ckpt auto on --budget" in said
+    undone = str(watched.run("_u = %ckpt undo\n_u"))
+    assert "2 cells without a point were undone too: %ckpt auto on --budget" in undone
     assert not {"a", "b", "c"} & watched.names.keys()
 
 
@@ -301,11 +289,9 @@ def test_rerun_without_auto_is_refused(notebook: Notebook) -> None:
 
 def test_checkout_keeps_the_object_that_is_bound(watched: Notebook) -> None:
     """Former objects of the variable are kept for redo, and do not come in its place."""
-    watched.run("a = 1", "%ckpt save first;", "g = (part for part in [1])")
-    g = watched.names["g"]
+    g = watched.after("a = 1", "%ckpt save first;", "g = (part for part in [1])")["g"]
     watched.run("g = (part for part in [2])")
     watched.run("%ckpt undo")  # g is a step, and its second object stays
-    watched.run("%ckpt undo", "%ckpt redo 2")
-    now = watched.names["g"]
+    now = watched.after("%ckpt undo", "%ckpt redo 2")["g"]
     assert watched.after("%ckpt checkout first;")["g"] is now
     assert now is not g

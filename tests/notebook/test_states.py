@@ -94,8 +94,7 @@ def test_leaving_the_states_out_of_a_later_save_deletes_none(made: Notebook) -> 
 
 
 def test_a_state_and_its_variable_are_restored_as_one_object(made: Notebook) -> None:
-    made.run("%ckpt save one rates schedule --states", "rates.append(0.2)\n%ckpt restore one")
-    names = made.names
+    names = made.after("%ckpt save one rates schedule --states", "rates.append(0.2)\n%ckpt restore one")
     assert names["schedule"].value is names["rates"]
     names["rates"].append(0.3)
     made.run("%ckpt save two rates --states", "rates.clear()\n%ckpt restore two state:schedule")

@@ -7,8 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from nbckpt.render import Result
-from notebook.conftest import Notebook
+from notebook.conftest import Notebook, notes
 
 MODULE = """
 import ctypes
@@ -37,20 +36,15 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, module.__name__, module)
 
 
-def notes(result: Result) -> str:
-    return " ".join(result.page().notes)
-
-
 @pytest.mark.parametrize("way", sorted(WAYS))
 def test_a_save_names_what_changed_unseen(way: str, watched: Notebook) -> None:
     setup, change, after = WAYS[way]
     watched.run(setup)
     before = repr(watched.names["y"])
     watched.run(f"{change}; z = 1")
-    cell = len(watched.shell.history_manager.input_hist_raw) - 1
+    cell = watched.count
     saved = watched.run("%ckpt save kept")
-    missed = f"the automatic point of cell [{cell}] does not hold"
-    assert missed in notes(saved)
+    assert f"the automatic point of cell [{cell}] does not hold" in notes(saved)
     assert saved.warns
     assert "did not name" not in notes(watched.run("%ckpt save kept")), "the next point holds it"
     done = watched.run("%ckpt undo")

@@ -41,8 +41,7 @@ def test_a_patched_variable_is_named_as_changed(kernel: Kernel) -> None:
 
 @pytest.mark.parametrize("change", ["a = a.reshape(100, -1)", "a = a.view('i8')", "a = np.ones(200_000)"])
 def test_another_form_of_an_array_is_replaced(kernel: Kernel, change: str) -> None:
-    kernel.run("a = np.zeros(100_000)", f"a[0] = 1; {change}")
-    array = kernel.names["a"]
+    array = kernel.after("a = np.zeros(100_000)", f"a[0] = 1; {change}")["a"]
     was = array.copy()
     assert kernel.undone()["a"].shape == (100_000,)
     assert (array == was).all()
@@ -56,8 +55,7 @@ def test_an_array_that_is_saved_as_a_copy_is_replaced(kernel: Kernel, part: str)
 
 
 def test_memory_that_cannot_be_written_to_is_replaced(kernel: Kernel) -> None:
-    kernel.run("a = np.zeros(100_000)", "a = np.ones(100_000); a.flags.writeable = False")
-    array = kernel.names["a"]
+    array = kernel.after("a = np.zeros(100_000)", "a = np.ones(100_000); a.flags.writeable = False")["a"]
     kernel.undo()
     assert array[0] == 1
     assert kernel.names["a"][0] == 0
@@ -98,8 +96,7 @@ def test_memory_is_replaced_while_a_thread_of_the_user_runs(kernel: Kernel) -> N
 def test_damaged_bytes_are_named_and_nothing_is_patched(kernel: Kernel, tmp_path: Path) -> None:
     kernel.run("a = np.zeros(1_000_000); a[:] = np.random.rand(1_000_000)")
     first = sorted(tmp_path.rglob("*.pack"))
-    kernel.run("a[0] = 1")
-    array = kernel.names["a"]
+    array = kernel.after("a[0] = 1")["a"]
     for pack in first:
         pack.write_bytes(pack.read_bytes()[:4096] + bytes(pack.stat().st_size - 4096))
     arrived = kernel.undo()

@@ -105,8 +105,7 @@ def test_an_array_that_gets_shared_is_looked_at(source: str) -> None:
     assert not apart(kernel, source)
     kernel.run("big[0] = 5")
     kernel.undo()
-    kernel.redo()
-    names = kernel.names
+    names = kernel.redone()
     shared = names["holder"].get("it"), names["part"], names.get("other")
     assert [float(value[0]) for value in shared if value is not None] == [5.0]
     names["big"][0] = 6
@@ -142,11 +141,9 @@ def test_random_states_count_as_changed_only_if_they_are() -> None:
     kernel = Kernel()
     kernel.run("import random; random.seed(1); np.random.seed(1)")
     assert kernel.run("len('')") is None
-    kernel.run("a = [random.random(), np.random.rand()]")
-    first = kernel.names["a"]
+    first = kernel.after("a = [random.random(), np.random.rand()]")["a"]
     kernel.undo()
-    kernel.run("a = [random.random(), np.random.rand()]")
-    assert kernel.names["a"] == first
+    assert kernel.after("a = [random.random(), np.random.rand()]")["a"] == first
 
 
 def test_only_plain_states_can_be_the_same() -> None:

@@ -57,6 +57,11 @@ class Kernel:
         self.redo(steps)
         return self.names
 
+    def after(self, *sources: str) -> dict[str, Any]:
+        """Run cells, and return the variables."""
+        self.run(*sources)
+        return self.names
+
     def point(self) -> Manifest:
         """Return the present point."""
         assert self.timeline.here is not None
@@ -109,8 +114,7 @@ def test_equal_variables_stay_the_same_objects(kernel: Kernel) -> None:
 
 
 def test_a_changed_group_is_replaced_as_a_whole(kernel: Kernel) -> None:
-    kernel.run("a = [1]; h = {'a': a}")
-    old = kernel.names["h"]
+    old = kernel.after("a = [1]; h = {'a': a}")["h"]
     kernel.run("a.append(2)")
     assert kernel.undone()["h"] is not old
     assert kernel.names["h"]["a"] is kernel.names["a"]
@@ -143,8 +147,7 @@ def test_redo_of_a_checkout_of_a_child_leaves_the_same_alive(kernel: Kernel) -> 
     parent = kernel.point().id
     kernel.run("g = [2]")
     child = kernel.point().id
-    kernel.run("g = (i for i in [3])")
-    alive = kernel.names["g"]
+    alive = kernel.after("g = (i for i in [3])")["g"]
     assert kernel.timeline.checkout(parent, {}).unheld == ("g",)
     assert kernel.timeline.checkout(child, {}).alive == ("g",)
     kernel.undo()
@@ -266,8 +269,7 @@ def test_small_values_are_handed_on_without_growing(tmp_path: Path) -> None:
 def test_what_a_decorator_added_to_a_class_goes_back(kernel: Kernel) -> None:
     kernel.run("class C:\n    'A class.'\n    size: int = 1")
     kernel.run("import dataclasses; dataclasses.dataclass(C); C.__version__ = [1]")
-    kernel.undo()
-    live = kernel.names["C"]
+    live = kernel.undone()["C"]
     assert not dataclasses.is_dataclass(live)
     assert not hasattr(live, "__version__")
     assert (live.__doc__, live.__module__, [*live.__annotations__]) == ("A class.", "__main__", ["size"])
@@ -295,8 +297,7 @@ def test_a_class_that_was_defined_again_keeps_its_former_self(kernel: Kernel) ->
 def test_variables_share_with_their_class_again(kernel: Kernel) -> None:
     kernel.run("class C:\n    tags = []\n    def f(self): pass\n    @classmethod\n    def g(cls): pass")
     kernel.run("o = C(); p = C()", "tags = C.tags", "calls = [o.f]; f, g = C.f, C.g", "o.v = 1")
-    kernel.undo()
-    names = kernel.names
+    names = kernel.undone()
     assert names["o"].f in names["calls"]
     assert (names["f"], names["g"]) == (names["C"].f, names["C"].g)
     kernel.run("tags.append(1)")
