@@ -98,7 +98,6 @@ def test_a_repeated_report_counts_once() -> None:
     scheduler.reported(reported(0, 1, 1.0))
     scheduler.reported(reported(0, 1, 9.0))
     decision = scheduler.reported(reported(1, 1, 5.0))
-    assert decision is not None
     assert decision.reason == (
         "the best loss so far, 5, is worse than 1, the median of 1 other trials at training_iteration 1"
     )
@@ -141,7 +140,6 @@ def test_a_loss_that_is_no_number_is_worse_than_any() -> None:
     scheduler = rule(min_samples=1)
     scheduler.reported(reported(0, 1, 1.0))
     decision = scheduler.reported(reported(1, 1, float("nan")))
-    assert decision is not None
     assert "so far, not a finite number, is worse than 1," in decision.reason
 
 

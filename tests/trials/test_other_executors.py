@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -47,24 +48,18 @@ def test_a_registered_executor_is_found_by_its_name() -> None:
     assert opened.region == 2
 
 
-@pytest.mark.parametrize(
-    ("executor", "message"),
-    [
-        (
-            "broken",
-            "the executor 'broken' of an unknown package cannot be made: ModuleNotFoundError",
-        ),
+def test_a_bad_entry_point_gives_one_clear_error(store: Path, subtests: pytest.Subtests) -> None:
+    for executor, message in [
+        ("broken", "the executor 'broken' of an unknown package cannot be made: ModuleNotFoundError"),
         ("cloud size=3", "the executor 'cloud' of an unknown package cannot be made: TypeError"),
         ("odd", "the entry point 'odd' of an unknown package makes a dict, not an Executor"),
         ("cluod", f"there are {', '.join(NAMES)}, broken, cloud, odd. Did you mean 'cloud'?"),
         ("", "there is no executor ''"),
-    ],
-)
-def test_a_bad_entry_point_gives_one_clear_error(store: Path, executor: str, message: str) -> None:
-    with pytest.raises(UsageError) as error:
-        nbckpt.run(train, executor=executor, name="e")
-    assert message in str(error.value)
-    assert not (store / "experiments" / "e").exists()
+    ]:
+        with subtests.test(executor):
+            with pytest.raises(UsageError, match=re.escape(message)):
+                nbckpt.run(train, executor=executor, name="e")
+            assert not (store / "experiments" / "e").exists()
 
 
 def test_a_bad_entry_point_does_not_break_the_others() -> None:

@@ -113,7 +113,6 @@ class Ours:
             state.last_result = {"training_iteration": state.iteration, "loss": loss}
             decision = self.pbt.reported(trial)
             assert (decision is None) is (loss != value)
-        assert decision is not None
         self._record(trial, decision)
         if decision.do == "yield":
             return None
@@ -529,8 +528,6 @@ def test_a_removed_checkpoint_is_replaced_by_the_newest() -> None:
     trial, donor = search(xs=2, scheduler=pbt(4, 12, quantile=0.01), keep_checkpoints=1).trials
     take_over(trial, donor.id, "checkpoint_000001")
     assert state_of(trial).scheduling.donor == f"{donor.id}@12"
-    assert trial.checkpoint is not None
-    assert donor.checkpoint is not None
     assert trial.checkpoint.to_dict() == donor.checkpoint.to_dict()
     assert trial.checkpoints.read("checkpoint_000012").iteration == 12
 
@@ -583,7 +580,6 @@ def test_a_page_and_a_summary_tell_what_was_decided() -> None:
     assert trial_data(trial, "done").donor == state_of(trial).scheduling.donor != ""
     for trial in experiment.trials:
         kept, whole = summary_file.read(trial.folder), Trial.read(trial.folder)
-        assert kept is not None
         assert state_of(kept).scheduling == state_of(whole).scheduling == state_of(trial).scheduling
         assert kept.config == whole.config == trial.config
 

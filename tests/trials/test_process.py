@@ -11,6 +11,7 @@ import sys
 import textwrap
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,14 +41,7 @@ class Follows(nbckpt.trials.Callback):
         self.errors.append(error)
 
 
-def start(train: Any, config: Any = None, **options: Any) -> Experiment:
-    return nbckpt.run(train, config, executor="process", **options)
-
-
-def finished(train: Any, config: Any = None, **options: Any) -> Experiment:
-    experiment = start(train, config, **options)
-    assert experiment.wait(60)
-    return experiment
+finished = partial(ran, executor="process")
 
 
 def indexes(experiment: Experiment) -> list[list[int]]:
@@ -256,7 +250,7 @@ def test_a_process_killed_in_its_cleanup_is_only_noted(caplog: pytest.LogCapture
     assert "was killed by SIGKILL (perhaps for want of memory) while it was stopped" in caplog.text
 
 
-def test_a_crash_error_names_the_function() -> None:
+def test_the_error_of_a_crash_names_the_function_or_the_exit_code() -> None:
     def train(config: dict[str, Any]) -> None:
         import ctypes
 
@@ -265,13 +259,7 @@ def test_a_crash_error_names_the_function() -> None:
     trial = finished(train).trials[0]
     assert "was killed by SIGSEGV. The last it wrote: " in trial.error
     assert "in train" in trial.error
-
-
-def test_a_process_that_exits_reports_its_exit_code() -> None:
-    def train(config: dict[str, Any]) -> None:
-        os._exit(3)
-
-    assert finished(train).trials[0].error.endswith("ended with exit code 3")
+    assert finished(lambda config: os._exit(3)).trials[0].error.endswith("ended with exit code 3")
 
 
 def test_a_fork_of_a_killed_worker_neither_hides_nor_outlives_it() -> None:
@@ -327,7 +315,7 @@ def endless(witness: Path, *, reports: bool) -> Callable[[dict[str, Any]], None]
 
 
 def test_a_kill_ends_a_process_without_running_finally(tmp_path: Path) -> None:
-    experiment = start(endless(tmp_path / "witness", reports=False))
+    experiment = nbckpt.run(endless(tmp_path / "witness", reports=False), executor="process")
     until((tmp_path / "goes on").exists)
     experiment.kill()
     assert experiment.wait(60)
@@ -379,12 +367,11 @@ def test_sigterm_runs_finally_and_pauses_the_trial(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_in_the_terminal_interrupts_only_the_parent() -> None:
-    seen: list[int] = []
-    finished(
-        counting(), {"last": 1}, callbacks=[Follows(lambda result: seen.append(os.getpgid(result["pid"])))]
-    )
-    assert seen
-    assert os.getpgrp() not in seen
+    groups: list[int] = []
+    follows = Follows(lambda result: groups.append(os.getpgid(result["pid"])))
+    finished(counting(), {"last": 1}, callbacks=[follows])
+    assert groups
+    assert os.getpgrp() not in groups
 
 
 KERNEL = textwrap.dedent(
@@ -436,7 +423,6 @@ def script(tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
 @pytest.mark.slow
 def test_a_function_of_a_script_without_a_guard_runs(script: Callable[..., subprocess.Popen[str]]) -> None:
     with script(0, "busy") as kernel:
-        assert kernel.stdout is not None
         assert kernel.stdout.read() == "top\nTERMINATED\n"
 
 
@@ -446,22 +432,16 @@ def test_a_killed_kernel_leaves_no_process_and_can_be_resumed(
     tmp_path: Path, store: Path, script: Callable[..., subprocess.Popen[str]], how: str
 ) -> None:
     with script(18, how) as kernel:
-        assert kernel.stdout is not None
         assert [kernel.stdout.readline(), kernel.stdout.readline()] == ["top\n", "rests\n"]
-        pids = [
-            int(pid)
-            for task in Path(f"/proc/{kernel.pid}/task").iterdir()
-            for pid in (task / "children").read_text().split()
-        ]
+        children = Path(f"/proc/{kernel.pid}/task").glob("*/children")
+        (pid,) = [pid for file in children for pid in file.read_text().split()]
         kernel.kill()
-    (pid,) = pids
-    wait_for_end(pid)
+    wait_for_end(int(pid))
     assert (tmp_path / "finally").exists()
     numbers = [int(line) for line in (tmp_path / "told").read_text().split()]
     trial = Catalog(store / "experiments").open("e").trials[0]
     assert numbers == [result["i"] for result in trial.results] == list(range(1, 19))
     with script(18, how) as kernel:
-        assert kernel.stdout is not None
         assert kernel.stdout.read() == "top\nTERMINATED\n"
     experiment = Catalog(store / "experiments").open("e")
     assert indexes(experiment) == [list(range(1, 41))]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -59,33 +58,28 @@ class Counter(nbckpt.trials.Trainable):
 def starts(experiment: Experiment, trial: str = "t0") -> list[tuple[Any, Any, Any]]:
     """Return from where each attempt of a trial started: own checkpoint, iteration, origin."""
     events = journal.read(experiment.folder / trial / journal.FILE)
-    return [
-        (event["from"], event["iteration"], event.get("origin"))
-        for event in events
-        if isinstance(event, dict) and event["event"] == "start"
-    ]
+    begins = [event for event in events if event["event"] == "start"]
+    return [(event["from"], event["iteration"], event.get("origin")) for event in begins]
 
 
-def given_forms(folder: Path, store: str) -> dict[str, Callable[[], Any]]:
+def test_trials_start_from_a_checkpoint_in_any_form(
+    tmp_path: Path, store: Path, subtests: pytest.Subtests
+) -> None:
     made = nbckpt.Checkpoint.from_dict({"n": 10})
-    return {
-        "a checkpoint": lambda: made,
-        "a folder": lambda: Path(made.to_directory(folder / "made")),
-        "a path": lambda: made.to_directory(folder / "made"),
-        "a URL": lambda: made.to_uri("memory://restore/made", overwrite=True),
-        "a name": lambda: made.to_store(store, "ten") and "ten",
-    }
-
-
-@pytest.mark.parametrize("form", list(given_forms(Path(), "")))
-def test_trials_start_from_a_checkpoint_in_any_form(form: str, tmp_path: Path, store: Path) -> None:
-    restore = given_forms(tmp_path, str(store))[form]()
-    experiment = ran(count, restore=restore, num_samples=2)
-    for trial in experiment.trials:
-        assert [(result["n"], result["first"]) for result in trial.results] == [(11, 10), (12, 10), (13, 10)]
-        assert [result["training_iteration"] for result in trial.results] == [1, 2, 3]
-        assert trial.origin
-        assert f"It started from {trial.origin}." in trial.page().notes
+    for form, restore in {
+        "a checkpoint": made,
+        "a folder": Path(made.to_directory(tmp_path / "made")),
+        "a path": made.to_directory(tmp_path / "other"),
+        "a URL": made.to_uri("memory://restore/made", overwrite=True),
+        "a name": made.to_store(str(store), "ten") and "ten",
+    }.items():
+        for trial in ran(count, restore=restore, num_samples=2).trials:
+            with subtests.test(form, trial=trial.id):
+                results = [(result["n"], result["first"]) for result in trial.results]
+                assert results == [(11, 10), (12, 10), (13, 10)]
+                assert [result["training_iteration"] for result in trial.results] == [1, 2, 3]
+                assert trial.origin
+                assert f"It started from {trial.origin}." in trial.page().notes
 
 
 @each_executor
@@ -225,23 +219,21 @@ def test_a_link_that_leads_outside_is_not_followed(tmp_path: Path) -> None:
     assert verify_trials(Catalog(experiment.folder.parent), ["v"]).damages
 
 
-@pytest.mark.parametrize(
-    ("restore", "message"),
-    [
+def test_a_checkpoint_that_is_not_there_is_named(store: Path, subtests: pytest.Subtests) -> None:
+    ran(count, name="before")
+    nbckpt.Checkpoint.from_dict({"n": 10}).to_store(str(store), "name")
+    for restore, message in [
         ("before/t0@7", "no checkpoint of step 7"),
         ("gone/t0", "no experiment 'gone'"),
         ("nowhere/at/all", "no checkpoint at 'nowhere/at/all'"),
         ("nmae", "no checkpoint matches"),
         (7, "restore=7 is not a checkpoint"),
         ("memory://restore/nothing", "memory://restore/nothing"),
-    ],
-)
-def test_a_checkpoint_that_is_not_there_is_named(restore: Any, message: str, store: Path) -> None:
-    ran(count, name="before")
-    nbckpt.Checkpoint.from_dict({"n": 10}).to_store(str(store), "name")
-    with pytest.raises(nbckpt.NbckptError, match=message):
-        nbckpt.run(count, restore=restore, name="new")
-    assert Catalog(store / "experiments").names() == ["before"]
+    ]:
+        with subtests.test(restore=restore):
+            with pytest.raises(nbckpt.NbckptError, match=message):
+                nbckpt.run(count, restore=restore, name="new")
+            assert Catalog(store / "experiments").names() == ["before"]
 
 
 def test_a_damaged_checkpoint_is_refused_before_the_start() -> None:

@@ -42,28 +42,29 @@ def said(session: Session, line: str) -> str:
 
 def test_csv_has_a_row_for_each_result(session: Session) -> None:
     rows = list(csv.DictReader(said(session, "results e --csv").splitlines()))
-    assert [(row["trial"], row["config/trial/name"]) for row in rows] == [("t0", "t0")] * 3 + [
-        ("t1", "t1")
-    ] * 3
+    names = [(row["trial"], row["config/trial/name"]) for row in rows]
+    assert names == [("t0", "t0")] * 3 + [("t1", "t1")] * 3
     assert [float(row["loss"]) for row in rows[:4]] == [3.0, 1.0, 2.0, 1.5]
     assert math.isnan(float(rows[4]["loss"]))
     assert {row["text"] for row in rows} == {'a "b", c'}
     assert len(list(csv.DictReader(said(session, "results e/t1 --csv").splitlines()))) == 3
 
 
-@pytest.mark.parametrize("end", ["\r", "\r\n", "\u2028", "\x85", "\x0c", "\n"])
-def test_csv_keeps_a_row_whose_texts_have_ends_of_lines(session: Session, end: str) -> None:
+def test_csv_keeps_a_row_whose_texts_have_ends_of_lines(session: Session, subtests: pytest.Subtests) -> None:
     def train(config: dict[str, Any]) -> None:
-        nbckpt.report(text=f"x{end}y", last=1)
+        nbckpt.report(text=f"x{config['end']}y", last=1)
 
-    nbckpt.run(train, {f"a{end}b": 1}, name="odd", folder=session.library.folder, executor="inline")
-    written = parse(TABLE, ["results", "odd", "--csv"], "%ckpt").run(session).page()
-    assert f'"x{end}y"' in written.code
-    assert f'"config/a{end}b"' in written.code
-    (row,) = csv.DictReader(text(written).split("\n"))
-    assert (row["trial"], row["last"]) == ("t0", "1")
-    (row,) = csv.DictReader(fenced(written.code).removeprefix("```\n").removesuffix("```").split("\n"))
-    assert (row["trial"], row["last"]) == ("t0", "1")
+    options = {"folder": session.library.folder, "executor": "inline"}
+    for at, end in enumerate(["\r", "\r\n", "\u2028", "\x85", "\x0c", "\n"]):
+        nbckpt.run(train, {f"a{end}b": 1, "end": end}, name=f"odd{at}", **options)
+        written = parse(TABLE, ["results", f"odd{at}", "--csv"], "%ckpt").run(session).page()
+        with subtests.test(end=end):
+            assert f'"x{end}y"' in written.code
+            assert f'"config/a{end}b"' in written.code
+            fence = fenced(written.code).removeprefix("```\n").removesuffix("```")
+            for shown in (text(written), fence):
+                (row,) = csv.DictReader(shown.split("\n"))
+                assert (row["trial"], row["last"]) == ("t0", "1")
 
 
 def test_results_are_shown_in_pages(session: Session) -> None:

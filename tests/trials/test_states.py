@@ -16,8 +16,6 @@ import nbckpt
 from nbckpt.states import states_checkpoint
 from nbckpt.states.registry import current
 
-SECONDS = 60
-
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # as the functions of a notebook
 
 
@@ -59,9 +57,8 @@ def train(config: dict[str, Any]) -> None:
 @pytest.mark.parametrize("own", [True, False], ids=["asked for", "with checkpoint_every"])
 def test_states_are_restored_before_the_function_continues(executor: str, own: bool) -> None:
     every = 0 if own else 2
-    experiment = ran(
-        train, {"own": own}, executor=executor, max_failures=1, checkpoint_every=every, max_concurrent=1
-    )
+    options = {"executor": executor, "checkpoint_every": every}
+    experiment = ran(train, {"own": own}, max_failures=1, max_concurrent=1, **options)
     (trial,) = experiment.trials
     assert (str(trial.status), trial.failures) == ("TERMINATED", 1)
     assert [(result["at"], result["seen"]) for result in trial.results] == [(i, i) for i in range(1, 7)]
@@ -70,29 +67,21 @@ def test_states_are_restored_before_the_function_continues(executor: str, own: b
 
 def test_trials_have_their_own_states_apart_from_the_notebooks() -> None:
     mine = Steps()
-    experiment = ran(
-        train,
-        {"own": nbckpt.grid_search([True, False])},
-        max_failures=1,
-        checkpoint_every=2,
-        max_concurrent=2,
-    )
+    space = {"own": nbckpt.grid_search([True, False])}
+    experiment = ran(train, space, max_failures=1, checkpoint_every=2, max_concurrent=2)
     assert [str(trial.status) for trial in experiment.trials] == ["TERMINATED"] * 2
     assert (mine.done, mine.synced) == (0, 0)
     assert current.get().live() == [("steps", mine)]
 
 
 def test_a_states_checkpoint_syncs_states_and_holds_other_fields() -> None:
+    with pytest.raises(nbckpt.UsageError, match=r"Make one with nbckpt\.State"):
+        states_checkpoint()
     steps = Steps()
     steps.done = 3
     fields = states_checkpoint(epoch=7).to_dict()
     assert (fields.pop("epoch"), list(fields)) == (7, ["state:steps"])
     assert pickle.loads(fields["state:steps"].data) == (3, 1)
-
-
-def test_a_states_checkpoint_needs_a_state() -> None:
-    with pytest.raises(nbckpt.UsageError, match=r"Make one with nbckpt\.State"):
-        states_checkpoint()
 
 
 def test_checkpoint_every_ignores_a_function_without_states() -> None:
@@ -114,10 +103,8 @@ def test_a_trial_saves_no_states_in_the_folder_of_the_job(
         nbckpt.report(where=str(nbckpt.save_all_states()), loaded=nbckpt.load_state(steps))
 
     experiment = ran(saves)
-    assert {key: experiment.trials[0].metrics[key] for key in ("where", "loaded")} == {
-        "where": "None",
-        "loaded": False,
-    }
+    metrics = experiment.trials[0].metrics
+    assert (metrics["where"], metrics["loaded"]) == ("None", False)
     assert not (tmp_path / "job").exists()
 
 

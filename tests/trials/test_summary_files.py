@@ -100,7 +100,6 @@ def test_a_summary_is_equal_to_a_fold(
             write(recorder, kind, value)
         state_of(trial).note = "a note that only this process knows"
     written = summary_file.read(trial.folder)
-    assert written is not None
     assert summary_of(written) == summary_of(Trial.read(trial.folder))
     reading.complete(state_of(written))
     assert written.loads == Trial.read(trial.folder).loads
@@ -337,7 +336,6 @@ def test_a_killed_kernel_leaves_a_journal_that_is_read(tmp_path: Path) -> None:
         [sys.executable, "-c", KERNEL], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
     with process:
-        assert process.stdout is not None
         assert process.stdout.readline().strip() == b"ready"
         os.kill(process.pid, signal.SIGKILL)
     catalog = Catalog(tmp_path / "experiments")
@@ -345,5 +343,4 @@ def test_a_killed_kernel_leaves_a_journal_that_is_read(tmp_path: Path) -> None:
     assert summary_file.read(folder) is None
     assert catalog.open("e").trials[0].metrics["loss"] == 49.0
     known = summary_file.read(folder)
-    assert known is not None
     assert (known.status, known.iteration) == ("RUNNING", 50)

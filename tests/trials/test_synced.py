@@ -107,9 +107,7 @@ class Counter(DurableTrainable):
 
 
 def counter(syncer: Syncer, logdir: Path, **options: Any) -> Counter:
-    return Counter(
-        URL, {}, logdir, syncer=syncer, attempts=options.pop("attempts", 1), backoff_s=0, **options
-    )
+    return Counter(URL, {}, logdir, syncer=syncer, backoff_s=0, **{"attempts": 1} | options)
 
 
 def seen(folder: Path) -> list[int]:
@@ -136,37 +134,40 @@ def test_a_checkpoint_goes_up_comes_down_and_is_deleted(tmp_path: Path) -> None:
     again.restore(tmp_path / "b/checkpoint_000001")
     assert (again.n, again.iteration, again.train()["n"]) == (1, 1, 2)
     again.delete_checkpoint(path)
-    assert syncer.calls[-2:] == [
-        f"delete {URL}/{RECORDS}/checkpoint_000001",
-        f"delete {URL}/checkpoint_000001",
-    ]
+    deleted = [f"delete {URL}/{RECORDS}/checkpoint_000001", f"delete {URL}/checkpoint_000001"]
+    assert syncer.calls[-2:] == deleted
     with pytest.raises(NotFoundError):
         again.restore(tmp_path / "b/checkpoint_000001")
 
 
 @pytest.mark.parametrize("how", [lambda *_: None, half, whole], ids=["nothing", "half", "whole"])
-@pytest.mark.parametrize("fails_at", range(1, 7))
 def test_a_fault_at_any_call_leaves_whole_checkpoints(
-    tmp_path: Path, how: Callable[[Path, Path], object], fails_at: int
+    tmp_path: Path, how: Callable[[Path, Path], object], subtests: pytest.Subtests
 ) -> None:
-    """Saved are 1 and 2, 1 is deleted, and 2 is saved again, without a fault."""
-    syncer = FolderSyncer(tmp_path / "place", fails_at, how)
-    trainable = counter(syncer, tmp_path / "logdir")
+    for fails_at in range(1, 7):
+        with subtests.test(fails_at=fails_at):
+            check_fault(tmp_path / str(fails_at), how, fails_at)
+
+
+def check_fault(folder: Path, how: Callable[[Path, Path], object], fails_at: int) -> None:
+    """Save 1 and 2, delete 1, and save 2 again, without a fault."""
+    syncer = FolderSyncer(folder / "place", fails_at, how)
+    trainable = counter(syncer, folder / "logdir")
     kept: set[int] = set()
     for number in (1, 2):
         trainable.train()
         with suppress(NotDurableError):
             trainable.save()
             kept.add(number)
-        assert kept <= set(seen(tmp_path)) <= set(range(1, number + 1))
+        assert kept <= set(seen(folder)) <= set(range(1, number + 1))
     try:
-        trainable.delete_checkpoint(tmp_path / "logdir/checkpoint_000001")
-        assert 1 not in seen(tmp_path)
+        trainable.delete_checkpoint(folder / "logdir/checkpoint_000001")
+        assert 1 not in seen(folder)
     except StoreError:
-        assert (tmp_path / "logdir/checkpoint_000001").is_dir()
+        assert (folder / "logdir/checkpoint_000001").is_dir()
     syncer.fails_at = 0
     trainable.save()
-    assert 2 in seen(tmp_path)
+    assert 2 in seen(folder)
 
 
 def test_a_call_is_repeated_as_often_as_asked(tmp_path: Path) -> None:
@@ -201,19 +202,12 @@ def test_files_that_the_record_does_not_name_stay_away(tmp_path: Path) -> None:
     (there / "deep/more").write_text("somebody else's")
     again = counter(FolderSyncer(tmp_path / "place"), tmp_path / "b")
     again.restore(tmp_path / "b/checkpoint_000001")
-    assert sorted(path.name for path in (tmp_path / "b/checkpoint_000001").iterdir()) == [
-        "deep",
-        "empty",
-        "n",
-    ]
+    names = sorted(path.name for path in (tmp_path / "b/checkpoint_000001").iterdir())
+    assert names == ["deep", "empty", "n"]
 
 
 @pytest.mark.parametrize("kind", [False, True], ids=["function", "class"])
-def test_an_experiment_continues_from_the_syncers_storage(
-    tmp_path: Path, kind: bool, monkeypatch: Any
-) -> None:
-    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
-
+def test_an_experiment_continues_from_the_syncers_storage(tmp_path: Path, kind: bool) -> None:
     def count(config: dict[str, Any]) -> None:
         start = nbckpt.get_checkpoint()
         for n in range(start.to_dict()["n"] + 1 if start else 1, 6):

@@ -48,7 +48,6 @@ def test_a_tracked_loop_is_a_trial_like_any_other(store: Path) -> None:
         run.report(loss=loss)
     nbckpt.report({"loss": 1.0}, checkpoint={"w": 7})
     assert (run.iteration, run.is_open, run.trial_id) == (3, True, "t0")
-    assert run.checkpoint is not None
     assert run.checkpoint.to_dict() == {"w": 7}
     run.finish()
     run.experiment.wait(60)
@@ -68,7 +67,6 @@ def test_the_functions_of_a_trial_work_in_a_tracked_loop() -> None:
         (folder / "model.txt").write_text("weights")
     run.report(loss=1)
     checkpoint = nbckpt.get_checkpoint()
-    assert checkpoint is not None
     assert (Path(checkpoint.to_directory()) / "model.txt").read_text() == "weights"
 
 
@@ -185,7 +183,6 @@ def test_a_trial_goes_on_where_its_checkpoint_was(store: Path) -> None:
     run.close(pause=True)
     again = nbckpt.track("e", lr=0.1, resume=True)
     assert (again.trial_id, again.iteration) == ("t0", 1)
-    assert again.checkpoint is not None
     assert again.checkpoint.to_dict() == {"step": 1}
     again.report(loss=1)
     again.finish()

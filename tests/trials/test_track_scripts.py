@@ -23,15 +23,13 @@ for step in range(start, 3):
 """
 
 
-def ran(script: str, store: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", script],
-        env=os.environ | {"NBCKPT_STORE": str(store)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+def python(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    command, environment = [sys.executable, *words], os.environ | variables
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+
+
+def ran(script: str, store: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return python("-c", script, *words, NBCKPT_STORE=str(store))
 
 
 def experiment(store: Path) -> Any:
@@ -72,30 +70,16 @@ def test_ctrl_c_pauses_the_trial_of_a_script(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_second_process_opens_a_trial_of_its_own(tmp_path: Path) -> None:
     inner = f"{BEGIN}import subprocess; subprocess.run([sys.executable, '-c', sys.argv[1]])"
-    done = subprocess.run(
-        [sys.executable, "-c", inner, BEGIN],
-        env=os.environ | {"NBCKPT_STORE": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = ran(inner, tmp_path, BEGIN)
     assert (done.returncode, done.stderr) == (0, "")
     assert [trial.iteration for trial in experiment(tmp_path).trials] == [3, 3]
 
 
 @pytest.mark.slow
-def test_a_tracked_script_is_reproduced_with_equal_metrics(tmp_path: Path) -> None:
-    script = tmp_path / "loop.py"
-    script.write_text(BEGIN)
-    environment = os.environ | {"NBCKPT_STORE": str(tmp_path / "store"), "NBCKPT_PROVENANCE": "1"}
-
-    def done(*words: str) -> str:
-        command = [sys.executable, *words]
-        return subprocess.run(
-            command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True
-        ).stdout
-
-    done(str(script))
-    assert "Wrote again" in done("-m", "nbckpt", "reproduce", "e/t0", "-o", "again")
-    assert "loss: 0.3333333333333333 = 0.3333333333333333" in done("again/run.py")
+def test_a_tracked_script_is_reproduced_with_equal_metrics(tmp_path: Path, monkeypatch: Any) -> None:
+    (tmp_path / "loop.py").write_text(BEGIN)
+    monkeypatch.setenv("NBCKPT_PROVENANCE", "1")
+    monkeypatch.chdir(tmp_path)
+    assert python(str(tmp_path / "loop.py")).returncode == 0
+    assert "Wrote again" in python("-m", "nbckpt", "reproduce", "e/t0", "-o", "again").stdout
+    assert "loss: 0.3333333333333333 = 0.3333333333333333" in python("again/run.py").stdout

@@ -35,23 +35,17 @@ os._exit(0)
 class Other:
     """A second process, which runs lines of code one after the other."""
 
-    def __init__(self, store: Path) -> None:
+    def __init__(self) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-c", OTHER],
-            env=os.environ | {"NBCKPT_STORE": str(store)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
+            [sys.executable, "-c", OTHER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         assert self.heard() == "began"
 
     def heard(self) -> str:
-        assert self.process.stdout is not None
         return self.process.stdout.readline().strip()
 
     def does(self, line: str) -> str:
         """Run a line. Return `done`, or the error."""
-        assert self.process.stdin is not None
         self.process.stdin.write(f"{line}\n")
         self.process.stdin.flush()
         return self.heard()
@@ -64,13 +58,10 @@ class Other:
 
 @pytest.fixture
 def other(store: Path) -> Iterator[Other]:
-    process = Other(store)
-    yield process
-    process.is_killed()
-    assert process.process.stdin is not None
-    assert process.process.stdout is not None
-    process.process.stdin.close()
-    process.process.stdout.close()
+    process = Other()
+    with process.process:
+        yield process
+        process.is_killed()
 
 
 @pytest.fixture(autouse=True)
@@ -99,12 +90,8 @@ def test_two_processes_track_one_experiment(store: Path, other: Other) -> None:
     t0, t1 = Catalog(store / "experiments").open("e").trials
     assert (t0.metric("loss"), t1.metric("loss")) == ([1, 0.5], [2, 3])
     assert (t0.config, t1.config) == ({"lr": 0.1}, {"lr": 0.2})
-
-
-def test_a_process_sees_what_others_track_while_its_own_is_open(store: Path, other: Other) -> None:
-    del store
-    mine = nbckpt.track("e")
-    other.does("run = nbckpt.track('e'); run.report(loss=2)")
+    mine = nbckpt.track("f")
+    other.does("run = nbckpt.track('f'); run.report(loss=2)")
     mine.experiment.refresh()
     assert [trial.iteration for trial in mine.experiment.trials] == [0, 1]
     assert states_of(mine.experiment) == {"t0": "running", "t1": "running"}
@@ -113,8 +100,7 @@ def test_a_process_sees_what_others_track_while_its_own_is_open(store: Path, oth
 @pytest.mark.slow
 def test_numbers_of_trials_never_collide(store: Path) -> None:
     code = "import nbckpt\nfor _ in range(5):\n    with nbckpt.track('e') as run: run.report(x=1)"
-    environment = os.environ | {"NBCKPT_STORE": str(store)}
-    processes = [subprocess.Popen([sys.executable, "-c", code], env=environment) for _ in range(3)]
+    processes = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(3)]
     assert [process.wait() for process in processes] == [0, 0, 0]
     trials = Catalog(store / "experiments").open("e").trials
     assert [trial.id for trial in trials] == [f"t{number}" for number in range(15)]
@@ -200,7 +186,7 @@ def test_a_function_cannot_run_under_the_name_of_a_loop(other: Other) -> None:
 def test_the_end_of_a_process_leaves_the_trials_of_others(store: Path, other: Other) -> None:
     mine = nbckpt.track("e")
     code = "import nbckpt; nbckpt.track('e').report(loss=1)"
-    subprocess.run([sys.executable, "-c", code], env=os.environ | {"NBCKPT_STORE": str(store)}, check=True)
+    subprocess.run([sys.executable, "-c", code], check=True)
     mine.report(loss=1)
     assert other.does("nbckpt.track('e').finish()") == "done"
     assert states(store) == {"t0": "running", "t1": "done", "t2": "done"}
@@ -228,19 +214,20 @@ def test_a_trial_whose_lock_cannot_be_made_is_not_opened(
     assert nbckpt.track("e", resume=True).trial_id == "t0"
 
 
+FORK = """
+import nbckpt, os, sys
+run = nbckpt.track('e')
+child = os.fork()
+if not child:
+    with nbckpt.track('e') as own: own.report(x=own.trial_id)
+    os._exit(0)
+run.report(x=os.waitpid(child, 0)[1])
+"""
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks there")
 def test_a_fork_tracks_a_trial_of_its_own(store: Path) -> None:
-    code = (
-        "import nbckpt, os, sys\n"
-        "run = nbckpt.track('e')\n"
-        "child = os.fork()\n"
-        "if not child:\n"
-        "    with nbckpt.track('e') as own: own.report(x=own.trial_id)\n"
-        "    os._exit(0)\n"
-        "status = os.waitpid(child, 0)[1]\n"
-        "run.report(x=status)\n"
-    )
-    subprocess.run([sys.executable, "-c", code], env=os.environ | {"NBCKPT_STORE": str(store)}, check=True)
+    subprocess.run([sys.executable, "-c", FORK], check=True)
     t0, t1 = Catalog(store / "experiments").open("e").trials
     assert (t0.results[0]["x"], t1.results[0]["x"]) == (0, "t1")
 

@@ -48,8 +48,11 @@ class Counter(Trainable):
         self.calls.append("cleanup")
 
 
+Make = Callable[..., Counter]
+
+
 @pytest.fixture
-def make(tmp_path: Path) -> Callable[..., Counter]:
+def make(tmp_path: Path) -> Make:
     return lambda config=None, place="trial": Counter(config, tmp_path / place)
 
 
@@ -57,19 +60,21 @@ def trained(trainable: Trainable, steps: int) -> dict[str, Any]:
     return [trainable.train() for _ in range(steps)][-1]
 
 
-@pytest.mark.parametrize("form", ["dict", "folder", "sub", "file", "nothing"])
-@pytest.mark.parametrize("by_object", [False, True])
-def test_every_return_form_of_save_checkpoint_is_restored(
-    make: Callable[..., Counter], form: str, by_object: bool
-) -> None:
-    with make({"form": form}) as one, make({"form": form, "start": 9}, "other") as other:
-        trained(one, 2)
-        saved: Any = one.save_to_object() if by_object else one.save()
-        trained(one, 1)
-        for trainable in (one, other):
-            trainable.restore_from_object(saved) if by_object else trainable.restore(saved)
-            result = trainable.train()
-            assert (result["n"], result["training_iteration"]) == (3, 3)
+def test_every_return_form_of_save_checkpoint_is_restored(make: Make, subtests: pytest.Subtests) -> None:
+    for form in ("dict", "folder", "sub", "file", "nothing"):
+        for by_object in (False, True):
+            with (
+                subtests.test(form=form, by_object=by_object),
+                make({"form": form}, f"{form}{by_object}") as one,
+                make({"form": form, "start": 9}, f"other {form}{by_object}") as other,
+            ):
+                trained(one, 2)
+                saved: Any = one.save_to_object() if by_object else one.save()
+                trained(one, 1)
+                for trainable in (one, other):
+                    trainable.restore_from_object(saved) if by_object else trainable.restore(saved)
+                    result = trainable.train()
+                    assert (result["n"], result["training_iteration"]) == (3, 3)
 
 
 def test_an_empty_dict_is_a_checkpoint(tmp_path: Path) -> None:
@@ -92,7 +97,7 @@ def test_an_empty_dict_is_a_checkpoint(tmp_path: Path) -> None:
         assert (loaded, trainable.iteration) == ([{}, {}], 3)
 
 
-def test_saves_restore_their_own_state_in_any_order(make: Callable[..., Counter]) -> None:
+def test_saves_restore_their_own_state_in_any_order(make: Make) -> None:
     with make() as trainable:
         paths = [(trained(trainable, 1)["n"], trainable.save()) for _ in range(3)]
         for n, path in [*reversed(paths), *paths]:
@@ -105,10 +110,8 @@ def test_totals_need_increments_and_survive_a_restore(tmp_path: Path) -> None:
 
     class Totals(Counter):
         def step(self) -> dict[str, Any]:
-            return {
-                **super().step(),
-                **({"timesteps_this_iter": 0, "time_this_iter_s": 2} if self.n > 1 else {}),
-            }
+            more = {"timesteps_this_iter": 0, "time_this_iter_s": 2}
+            return super().step() | (more if self.n > 1 else {})
 
     with Totals(None, tmp_path) as trainable:
         assert "timesteps_total" not in trainable.train()
@@ -121,27 +124,36 @@ def test_totals_need_increments_and_survive_a_restore(tmp_path: Path) -> None:
         assert trainable.train()["time_total_s"] == before + 2
 
 
-def test_changing_a_result_does_not_change_the_checkpoint(make: Callable[..., Counter]) -> None:
+def test_changing_a_result_does_not_change_the_checkpoint(make: Make) -> None:
     with make() as trainable:
         trainable.train()["n"] = 99
         record = CheckpointFolder(trainable.logdir).read(Path(trainable.save()).name)
         assert record.metrics["n"] == 1
+    with make() as trainable:
+        trainable.train()
+        path = Path(trainable.save())
+        before = path.with_name(path.name + ".json").stat().st_mtime_ns
+        trainable.save_to_object()
+        assert path.with_name(path.name + ".json").stat().st_mtime_ns == before
+        assert len(list(Path(trainable.logdir).iterdir())) == 2
+
+
+def odd(folder: Path, **methods: Any) -> Trainable:
+    """Make a counter with other methods."""
+    return type("Odd", (Counter,), methods)(None, folder)
 
 
 @pytest.mark.parametrize("error", [ValueError("why"), SystemExit("why")])
 def test_an_exception_in_a_step_is_the_cause_of_a_trial_error(tmp_path: Path, error: BaseException) -> None:
+    def fails(self: Trainable) -> None:
+        raise error
 
-    class Bad(Trainable):
-        def step(self) -> dict[str, Any]:
-            raise error
-
-    with Bad(None, tmp_path) as trainable, pytest.raises(TrialError, match=r"Error: why|Exit: why") as caught:
+    with odd(tmp_path, step=fails) as trainable, pytest.raises(TrialError, match=r"\w: why") as caught:
         trainable.train()
     assert caught.value.__cause__ is error
 
 
 def test_ctrl_c_in_a_step_raises_a_keyboard_interrupt(tmp_path: Path) -> None:
-
     class Busy(Counter):
         def step(self) -> dict[str, Any]:
             if self.n == 1 and "again" not in self.calls:
@@ -157,15 +169,12 @@ def test_ctrl_c_in_a_step_raises_a_keyboard_interrupt(tmp_path: Path) -> None:
 
 
 def test_a_step_that_returns_no_dict_is_an_error(tmp_path: Path) -> None:
-    class Odd(Trainable):
-        def step(self) -> Any:
-            return 5
-
-    with Odd(None, tmp_path) as trainable, pytest.raises(TrialError, match="a dict of metrics, not int"):
+    trainable = odd(tmp_path, step=lambda self: 5)
+    with trainable, pytest.raises(TrialError, match="a dict of metrics, not int"):
         trainable.train()
 
 
-def test_a_failed_save_leaves_only_the_older_checkpoints(make: Callable[..., Counter]) -> None:
+def test_a_failed_save_leaves_only_the_older_checkpoints(make: Make) -> None:
     with make() as trainable:
         trainable.train()
         path = trainable.save()
@@ -173,19 +182,18 @@ def test_a_failed_save_leaves_only_the_older_checkpoints(make: Callable[..., Cou
         for save in (trainable.save, trainable.save_to_object):
             with pytest.raises(TrialError, match="KeyError: 'unknown'"):
                 save()
-        assert sorted(path.name for path in Path(trainable.logdir).iterdir()) == [
-            Path(path).name,
-            Path(path).name + ".json",
-        ]
+        names = sorted(path.name for path in Path(trainable.logdir).iterdir())
+        assert names == [Path(path).name, Path(path).name + ".json"]
 
 
-@pytest.mark.parametrize("place", ["../outside", ".", "deep/checkpoint_1", "mine", "checkpoint_tmp1"])
-def test_a_save_to_an_invalid_folder_is_refused(make: Callable[..., Counter], place: str) -> None:
-    with make() as trainable, pytest.raises(UsageError, match="in the trial's folder"):
-        trainable.save(Path(trainable.logdir) / place)
-
-
-def test_a_checkpoint_folder_inside_the_trials_can_be_chosen(make: Callable[..., Counter]) -> None:
+def test_a_save_to_an_invalid_folder_is_refused(make: Make, subtests: pytest.Subtests) -> None:
+    for place in ["../outside", ".", "deep/checkpoint_1", "mine", "checkpoint_tmp1"]:
+        with (
+            subtests.test(place),
+            make() as trainable,
+            pytest.raises(UsageError, match="in the trial's folder"),
+        ):
+            trainable.save(Path(trainable.logdir) / place)
     with make() as trainable:
         trainable.train()
         path = trainable.save(Path(trainable.logdir) / "checkpoint_best")
@@ -193,26 +201,17 @@ def test_a_checkpoint_folder_inside_the_trials_can_be_chosen(make: Callable[...,
         trainable.restore(path)
 
 
-def test_a_path_that_save_checkpoint_returns_must_be_inside(tmp_path: Path) -> None:
-    class Outside(Counter):
-        def save_checkpoint(self, checkpoint_dir: str) -> str:
-            return checkpoint_dir + "0"
-
-    with Outside(None, tmp_path) as trainable, pytest.raises(UsageError, match="outside the folder"):
+def test_save_checkpoint_returns_a_dict_or_a_path_inside(tmp_path: Path) -> None:
+    trainable = odd(tmp_path, save_checkpoint=lambda self, folder: folder + "0")
+    with trainable, pytest.raises(UsageError, match="outside the folder"):
         trainable.save()
+    for value in (5, [1], b"x"):
+        trainable = odd(tmp_path, save_checkpoint=lambda self, folder, value=value: value)
+        with trainable, pytest.raises(UsageError, match="return a dict, a path in the"):
+            trainable.save()
 
 
-@pytest.mark.parametrize("given", [5, [1], b"x"])
-def test_save_checkpoint_returns_a_dict_or_a_path(tmp_path: Path, given: Any) -> None:
-    class Odd(Counter):
-        def save_checkpoint(self, checkpoint_dir: str) -> Any:
-            return given
-
-    with Odd(None, tmp_path) as trainable, pytest.raises(UsageError, match="return a dict, a path in the"):
-        trainable.save()
-
-
-def test_a_damaged_checkpoint_is_not_restored(make: Callable[..., Counter]) -> None:
+def test_a_damaged_checkpoint_is_not_restored(make: Make) -> None:
     with make({"form": "folder"}) as trainable:
         trainable.train()
         path = trainable.save()
@@ -224,19 +223,7 @@ def test_a_damaged_checkpoint_is_not_restored(make: Callable[..., Counter]) -> N
         assert (trainable.n, trainable.calls) == (1, [])
 
 
-def test_save_to_object_writes_and_changes_nothing(make: Callable[..., Counter]) -> None:
-    with make() as trainable:
-        trainable.train()
-        path = Path(trainable.save())
-        before = path.with_name(path.name + ".json").stat().st_mtime_ns
-        trainable.save_to_object()
-        assert path.with_name(path.name + ".json").stat().st_mtime_ns == before
-        assert len(list(Path(trainable.logdir).iterdir())) == 2
-
-
-def test_restores_from_objects_keep_one_temporary_folder(
-    make: Callable[..., Counter],
-) -> None:
+def test_restores_from_objects_keep_one_temporary_folder(make: Make) -> None:
     """No temporary folder is left after stop()."""
     trainable = make({"form": "folder"})
     trained(trainable, 2)
@@ -250,7 +237,7 @@ def test_restores_from_objects_keep_one_temporary_folder(
     assert list(Path(trainable.logdir).iterdir()) == []
 
 
-def test_a_failed_restore_leaves_no_temporary_files_after_stop(make: Callable[..., Counter]) -> None:
+def test_a_failed_restore_leaves_no_temporary_files_after_stop(make: Make) -> None:
     packed = make({"form": "folder"}).save_to_object()
     trainable = make({"form": "sub"})
     for _ in range(2):
@@ -280,9 +267,7 @@ def test_stop_runs_cleanup_once_and_removes_temporary_files(tmp_path: Path) -> N
     assert list(Path(trainable.logdir).iterdir()) == []
 
 
-def test_any_path_in_a_checkpoint_deletes_it(
-    make: Callable[..., Counter], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_any_path_in_a_checkpoint_deletes_it(make: Make, caplog: pytest.LogCaptureFixture) -> None:
     """Deleting a missing checkpoint only logs a message."""
     with make({"form": "sub"}) as trainable:
         trainable.train()

@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -186,24 +187,26 @@ def test_a_slow_callback_does_not_delay_other_callbacks() -> None:
                 heard.set()
 
     callbacks = Callbacks([Hears(), Holds()])
-    trials = [Trial(Path("t0"), {}), Trial(Path("t1"), {})]
-    holding = threading.Thread(target=callbacks.call, args=("on_trial_start", trials[0]))
-    holding.start()
-    assert inside.wait(SECONDS)
-    other = threading.Thread(target=callbacks.call, args=("on_trial_result", trials[1], {}))
-    other.start()
-    assert heard.wait(SECONDS)
-    go.set()
-    holding.join()
-    other.join()
+    with ThreadPoolExecutor(2) as pool:
+        pool.submit(callbacks.call, "on_trial_start", Trial(Path("t0"), {}))
+        assert inside.wait(SECONDS)
+        pool.submit(callbacks.call, "on_trial_result", Trial(Path("t1"), {}), {})
+        assert heard.wait(SECONDS)
+        go.set()
 
 
 @pytest.mark.parametrize("executor", ["thread", "inline"])
-def test_a_trial_that_runs_its_own_experiment_fails(executor: str) -> None:
+def test_a_trial_that_runs_or_awaits_its_own_experiment_fails(executor: str) -> None:
     def train(config: dict[str, Any]) -> None:
         nbckpt.run(report_once, name="other", executor=executor).wait()
         nbckpt.run(train, name="e")
 
+    def waits(config: dict[str, Any]) -> None:
+        assert not nbckpt.open_experiment("w").wait(0.01)
+        nbckpt.open_experiment("w").wait()
+
+    (trial,) = ran(waits, name="w", executor=executor).trials
+    assert "a trial or a callback of 'w' cannot wait for 'w'" in trial.error
     experiment = ran(train, name="e", executor=executor)
     assert "a trial or a callback of 'e' cannot run 'e'" in experiment.trials[0].error
     assert nbckpt.run(report_once, name="e", executor=executor).wait(SECONDS)  # not in a trial any more
@@ -219,16 +222,6 @@ def test_a_metric_of_thousands_of_digits_is_refused() -> None:
     (trial,) = nbckpt.open_experiment("e").trials
     assert "a number has more than 4,300 digits: report it as a text, hex(…)" in trial.error
     assert [result["loss"] for result in trial.results] == [1]
-
-
-@pytest.mark.parametrize("executor", ["thread", "inline"])
-def test_a_trial_that_waits_for_itself_fails(executor: str) -> None:
-    def train(config: dict[str, Any]) -> None:
-        assert not nbckpt.open_experiment("e").wait(0.01)
-        nbckpt.open_experiment("e").wait()
-
-    experiment = ran(train, name="e", executor=executor)
-    assert "a trial or a callback of 'e' cannot wait for 'e'" in experiment.trials[0].error
 
 
 def test_a_callback_that_runs_its_own_experiment_is_off() -> None:
@@ -306,23 +299,14 @@ def test_one_interrupt_of_inline_trials_pauses_all_of_them() -> None:
 
 
 @interrupts
-def test_an_interrupt_in_a_callback_pauses_inline_trials_too() -> None:
-    class Interrupts(Callback):
-        def on_trial_result(self, trial: Trial, result: Mapping[str, Any]) -> None:
-            signal.raise_signal(signal.SIGINT)
-
-    experiment = interrupted_run(report_once, callbacks=[Interrupts()])
-    assert [trial.status for trial in experiment.trials] == [Status.PAUSED] * 3
-
-
-@interrupts
-def test_an_interrupt_after_the_end_leaves_a_trial_finished() -> None:
-    class Interrupts(Callback):
-        def on_trial_complete(self, trial: Trial) -> None:
-            signal.raise_signal(signal.SIGINT)
-
-    experiment = interrupted_run(report_once, callbacks=[Interrupts()])
-    assert [trial.status for trial in experiment.trials] == ["TERMINATED", "PAUSED", "PAUSED"]
+@pytest.mark.parametrize(
+    ("hook", "first"), [("on_trial_result", Status.PAUSED), ("on_trial_complete", Status.TERMINATED)]
+)
+def test_an_interrupt_in_a_callback_pauses_inline_trials_too(hook: str, first: Status) -> None:
+    """A trial that has ended stays so."""
+    interrupt = type("Interrupt", (Callback,), {hook: lambda *_: signal.raise_signal(signal.SIGINT)})
+    experiment = interrupted_run(report_once, callbacks=[interrupt()])
+    assert [trial.status for trial in experiment.trials] == [first, Status.PAUSED, Status.PAUSED]
 
 
 @pytest.mark.parametrize("value", [0.5, 1, "no", None])

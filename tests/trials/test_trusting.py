@@ -14,6 +14,8 @@ from nbckpt.trials import Experiment, Trial
 from nbckpt.trials.catalog import Catalog
 from nbckpt.trials.model.journal import read
 
+DONE = [("TERMINATED", 4, "")] * 2
+
 
 def train(config: dict[str, Any]) -> None:
     checkpoint = nbckpt.get_checkpoint()
@@ -67,32 +69,32 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def finished(experiment: Experiment) -> bool:
+def ends(experiment: Experiment) -> list[tuple[str, int, str]]:
     assert experiment.wait(60)
-    return [(trial.status, trial.iteration, trial.error) for trial in experiment.trials] == [
-        ("TERMINATED", 4, "")
-    ] * 2
+    return [(trial.status, trial.iteration, trial.error) for trial in experiment.trials]
 
 
-def finished_in_the_end(experiment: Experiment) -> bool:
-    assert experiment.wait(60)
-    return [(trial.status, trial.iteration) for trial in experiment.trials] == [("TERMINATED", 4)] * 2
+def origins(trial: Trial) -> list[tuple[str | None, int]]:
+    """Return from which checkpoint each attempt started, and its iteration. The trial is whole."""
+    assert [result["training_iteration"] for result in trial.results] == [1, 2, 3, 4]
+    events = read(trial.folder / "events.jsonl")
+    return [(event["from"], event["iteration"]) for event in events if event["event"] == "start"]
 
 
 def test_resume_with_trust_continues_from_the_checkpoints(elsewhere: Catalog) -> None:
     experiment = elsewhere.open("e")
     with pytest.raises(nbckpt.errors.UntrustedError):
         experiment.resume()
-    before = [trial.iteration for trial in experiment.trials]
-    assert before == [2, 2]
-    assert finished(experiment.resume(trust=True))
+    assert [trial.iteration for trial in experiment.trials] == [2, 2]
+    assert ends(experiment.resume(trust=True)) == DONE
     assert [len(trial.results) for trial in experiment.trials] == [4, 4]
 
 
 def test_resume_with_trust_signs_with_a_live_function_too(elsewhere: Catalog) -> None:
     experiment = ran(train, name="e", num_samples=2)
     assert [trial.status for trial in experiment.trials] == ["ERROR", "ERROR"]
-    assert finished_in_the_end(experiment.resume(errored=True, trust=True))
+    ended = ends(experiment.resume(errored=True, trust=True))
+    assert [end[:2] for end in ended] == [("TERMINATED", 4)] * 2
 
 
 def test_the_command_resume_with_trust_continues_a_paused_trial(
@@ -101,10 +103,7 @@ def test_the_command_resume_with_trust_continues_a_paused_trial(
     checkpoint = Trial.read(paused / "t0").checkpoints.records()[-1]
     assert main(["resume", "e", "--trust"]) == 0
     assert "e: 1 trial, 1 done" in capsys.readouterr().out
-    trial = Trial.read(paused / "t0")
-    assert [result["training_iteration"] for result in trial.results] == [1, 2, 3, 4]
-    starts = [event for event in read(paused / "t0" / "events.jsonl") if event["event"] == "start"]
-    assert [(start["from"], start["iteration"]) for start in starts] == [(None, 0), (checkpoint.name, 2)]
+    assert origins(Trial.read(paused / "t0")) == [(None, 0), (checkpoint.name, 2)]
 
 
 def test_another_machine_that_knows_only_a_url_goes_on(
@@ -121,11 +120,7 @@ def test_another_machine_that_knows_only_a_url_goes_on(
     assert "not signed by you" in capsys.readouterr().err
     assert main(["resume", "e", "--trust"]) == 0
     trial = Trial.read(tmp_path / "mine" / "experiments" / "e" / "t0")
-    assert [result["training_iteration"] for result in trial.results] == [1, 2, 3, 4]
-    starts = [
-        event["iteration"] for event in read(trial.folder / "events.jsonl") if event["event"] == "start"
-    ]
-    assert starts == [0, 2]
+    assert [iteration for _, iteration in origins(trial)] == [0, 2]
 
 
 def test_the_command_resume_without_trust_changes_nothing(
@@ -135,26 +130,21 @@ def test_the_command_resume_without_trust_changes_nothing(
     assert main(["resume", "e"]) == 1
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
-    assert err.startswith(
-        "nbckpt: the function of 'e' is not signed by you, and loading it can run any code."
-    )
+    why = "nbckpt: the function of 'e' is not signed by you, and loading it can run any code."
+    assert err.startswith(why)
     assert err.endswith(", and pass --trust if you trust its author\n")
     assert contents(paused) == before
 
 
+@pytest.mark.parametrize("what", ["e", "--store"])
 def test_trust_signs_an_experiment_with_its_checkpoints(
-    elsewhere: Catalog, capsys: pytest.CaptureFixture[str]
+    elsewhere: Catalog, capsys: pytest.CaptureFixture[str], what: str
 ) -> None:
-    assert main(["trust", "e"]) == 0
+    assert main(["trust", what]) == 0
     assert "Signed 4 checkpoints and 1 experiment as your own" in capsys.readouterr().out
-    assert finished(elsewhere.open("e").resume())
-
-
-def test_trust_store_signs_experiments_too(elsewhere: Catalog, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["trust", "--store"]) == 0
-    assert "Signed 4 checkpoints and 1 experiment as your own" in capsys.readouterr().out
-    assert main(["trust", "--store"]) == 0
+    assert main(["trust", what]) == 0
     assert "Nothing to sign" in capsys.readouterr().out
+    assert ends(elsewhere.open("e").resume()) == DONE
 
 
 def test_trust_signs_one_trial_or_one_checkpoint(

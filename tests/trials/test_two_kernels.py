@@ -39,6 +39,10 @@ def in_another_kernel(experiment: Experiment) -> Experiment:
     return other
 
 
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
 def failing(fails: list[bool]) -> Callable[[dict[str, Any]], None]:
     def train(config: dict[str, Any]) -> None:
         if fails[0]:
@@ -77,20 +81,12 @@ def test_every_view_shows_changes_of_another_kernel(look: Callable[[Experiment],
 
 @pytest.mark.slow
 def test_a_refused_run_does_not_change_the_experiment(store: Path) -> None:
-    def train(config: dict[str, Any]) -> None:
-        nbckpt.report(loss=1.0)
-
-    here = ran(train, {"x": 1}, name="e")
-    folder = store / "experiments/e"
-
-    def content() -> dict[str, bytes]:
-        return {str(file): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
-
-    before = content()
+    here = ran(failing([False]), {"x": 1}, name="e")
+    before = contents(here.folder)
     shutdown.live.pop(here.folder)
     with runner_of(here).claimed(), pytest.raises(UsageError, match="another kernel"):
-        nbckpt.run(train, {"x": nbckpt.grid_search([1, 2])}, name="e")
-    assert content() == before
+        nbckpt.run(failing([False]), {"x": nbckpt.grid_search([1, 2])}, name="e")
+    assert contents(here.folder) == before
 
 
 def test_a_removed_name_starts_a_new_experiment(store: Path) -> None:
@@ -99,9 +95,6 @@ def test_a_removed_name_starts_a_new_experiment(store: Path) -> None:
     again = ran(failing([False]), {"x": 1}, name="e")
     assert [trial.attempts for trial in again.trials] == [1]
     assert [trial.attempts for trial in Experiment.read(former.folder).trials] == [1]
-
-
-def test_a_replaced_experiment_is_not_mixed_with_the_new_one(store: Path) -> None:
     here = ran(failing([False]), {"x": nbckpt.grid_search([1, 2])}, name="e")
     shutil.rmtree(here.folder)
     shutdown.live.pop(here.folder)
@@ -119,22 +112,17 @@ def test_only_one_of_two_kernels_starts_a_new_name(store: Path) -> None:
 
 
 def test_no_public_method_of_a_trial_writes() -> None:
-    def train(config: dict[str, Any]) -> None:
-        nbckpt.report(loss=1.0)
-
-    experiment = ran(train, name="e")
-    trial = experiment.trials[0]
-    before = {file: file.read_bytes() for file in trial.folder.rglob("*") if file.is_file()}
+    trial = ran(failing([False]), name="e").trials[0]
+    before = contents(trial.folder)
     arguments = {"name": "loss", "what": "loss", "of": trial, "make": dict, "folder": trial.folder}
     for name, method in inspect.getmembers(Trial, callable):
         if not name.startswith("_"):
-            wanted = inspect.signature(getattr(trial, name)).parameters.values()
-            getattr(trial, name)(
-                **{each.name: arguments[each.name] for each in wanted if each.default is each.empty}
-            )
+            parameters = inspect.signature(getattr(trial, name)).parameters.values()
+            wanted = [each.name for each in parameters if each.default is each.empty]
+            getattr(trial, name)(**{each: arguments[each] for each in wanted})
             assert method.__doc__
     assert str(trial) == "Trial(t0, TERMINATED, 1 results)"
-    assert {file: file.read_bytes() for file in trial.folder.rglob("*") if file.is_file()} == before
+    assert contents(trial.folder) == before
 
 
 # What one kernel asks of the other.
@@ -159,6 +147,11 @@ class Gate:
             nbckpt.report(i=i, checkpoint={"i": i} if nbckpt.should_checkpoint() else None)
 
 
+def asked(experiment: Experiment) -> list[str]:
+    """Return what each trial is asked to do."""
+    return [internals(experiment).asked(trial.id) for trial in experiment.trials]
+
+
 @pytest.fixture
 def gate() -> Gate:
     return Gate()
@@ -181,7 +174,7 @@ def here(gate: Gate) -> Iterator[Experiment]:
 def test_another_kernel_pauses_and_resumes_a_trial(here: Experiment, gate: Gate) -> None:
     other = in_another_kernel(here)
     other.pause("t0")
-    assert [internals(here).asked(trial.id) for trial in here.trials] == ["pause", ""]
+    assert asked(here) == ["pause", ""]
     gate.until(lambda: here.trials[0].status == Status.PAUSED)
     assert here.trials[0].unsaved_results == 0
     other.resume("t0")
@@ -207,23 +200,24 @@ def test_another_kernel_stops_all_trials(here: Experiment, gate: Gate) -> None:
 
 def test_another_kernel_requests_a_checkpoint(here: Experiment, gate: Gate) -> None:
     in_another_kernel(here).checkpoint("t1")
-    assert [internals(here).asked(trial.id) for trial in here.trials] == ["", "checkpoint"]
+    assert asked(here) == ["", "checkpoint"]
     gate.until(lambda: here.trials[1].checkpoint_name is not None)
 
 
-def test_an_invalid_resume_is_not_requested(here: Experiment) -> None:
+def test_an_invalid_request_is_refused_at_once(here: Experiment) -> None:
     with pytest.raises(UsageError, match="nothing to resume"):
         in_another_kernel(here).resume()
+    with pytest.raises(UsageError, match="no trial 't7'"):
+        in_another_kernel(here).pause("t7")
 
 
 @pytest.mark.slow
-def test_a_command_in_a_shell_reaches_the_kernel_that_runs(here: Experiment, store: Path) -> None:
-    environment = os.environ | {"NBCKPT_STORE": str(store)}
+def test_a_command_in_a_shell_reaches_the_kernel_that_runs(here: Experiment) -> None:
     command = [sys.executable, "-m", "nbckpt", "pause", "e/t1"]
-    said = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert "Pausing t1 of e after the next result" in said
     assert "nbckpt resume e/t1" in said
-    assert [internals(here).asked(trial.id) for trial in here.trials] == ["", "pause"]
+    assert asked(here) == ["", "pause"]
 
 
 @pytest.mark.slow
@@ -243,14 +237,9 @@ def test_a_request_that_is_a_link_is_not_followed(here: Experiment, tmp_path: Pa
     link.parent.mkdir(exist_ok=True)
     link.symlink_to(secret)
     until(lambda: not os.path.lexists(link))
-    assert [internals(here).asked(trial.id) for trial in here.trials] == ["", ""]
+    assert asked(here) == ["", ""]
     assert secret.exists()
     secret.unlink()
-
-
-def test_a_request_for_an_unknown_trial_is_refused_at_once(here: Experiment) -> None:
-    with pytest.raises(UsageError, match="no trial 't7'"):
-        in_another_kernel(here).pause("t7")
 
 
 def test_a_request_is_carried_out_locally_after_the_owner_ends(store: Path) -> None:
@@ -309,9 +298,6 @@ def test_an_owner_that_does_not_answer_keeps_the_request(tmp_path: Path) -> None
     file = control.ask(tmp_path, control.ControlRequest("stop", "t3"))
     assert control.answered(file, lambda: True, patience=0.0) is None
     assert control.read(file).trial == "t3"
-
-
-def test_a_request_done_while_its_owner_ends_is_not_repeated(tmp_path: Path) -> None:
     file = control.ask(tmp_path, control.ControlRequest("resume", "t3"))
 
     def ends() -> bool:
@@ -375,9 +361,6 @@ def test_a_lock_that_cannot_be_made_is_a_store_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder")
     with pytest.raises(StoreError, match="cannot lock"):
         Claim(tmp_path / "file" / "e", threading.Condition()).acquire()
-
-
-def test_a_lock_that_cannot_be_opened_is_held_by_nobody_else(tmp_path: Path) -> None:
     claim = Claim(tmp_path / "e", threading.Condition())
     (tmp_path / ".e.lock").mkdir()
     assert not claim.is_elsewhere()
