@@ -14,6 +14,7 @@ from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import cloudpickle
 import pytest
@@ -23,11 +24,10 @@ import nbckpt
 from nbckpt.errors import UsageError
 from nbckpt.testing import ExecutorTests
 from nbckpt.trials import Executor, Experiment, Status, Trial, WorkerLostError
-from nbckpt.trials.executors import open_executor, slurm_queue
+from nbckpt.trials.executors import open_executor, slurm, slurm_queue
 from nbckpt.trials.executors.mailbox import ANSWER, REQUEST, Mailbox
 from nbckpt.trials.executors.slurm import FOLDER, SlurmExecutor
 from nbckpt.trials.executors.slurm_queue import Queue, Submitter
-from nbckpt.trials.model.view import internals
 
 if find_spec("submitit") is None:
     pytest.skip("needs submitit", allow_module_level=True)
@@ -124,14 +124,25 @@ def test_trials_of_a_grid_run_as_jobs(executor: str) -> None:
     assert [path.name for path in (experiment.folder / FOLDER).iterdir()] == ["logs"]
 
 
-def test_a_cancelled_job_pauses_its_trial_which_resumes(executor: str) -> None:
+@pytest.fixture
+def handles(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Return the jobs that are submitted, as submitit knows them."""
+    submit, submitted = Submitter.submit, list[Any]()
+
+    def note(*arguments: Any) -> Any:
+        submitted.append(submit(*arguments))
+        return submitted[-1]
+
+    monkeypatch.setattr(Submitter, "submit", note)
+    return submitted
+
+
+def test_a_cancelled_job_pauses_its_trial_which_resumes(executor: str, handles: list[Any]) -> None:
     def cancel(trial: Trial, result: Mapping[str, Any]) -> None:
         if result["i"] == 3 and not result["start"]:
-            attempt = internals(experiment).pool.running[trial.id]  # type: ignore[attr-defined]
-            attempt._worker._handle.cancel()
+            handles[-1].cancel()
 
-    experiment = nbckpt.run(count, {"hangs_at": 3}, executor=executor, name="e", callbacks=[Hook(cancel)])
-    assert experiment.wait(SECONDS)
+    experiment = run(count, executor, {"hangs_at": 3}, callbacks=[Hook(cancel)])
     (trial,) = experiment.trials
     assert trial.status == Status.PAUSED
     assert "was cancelled" in trial.note
@@ -143,15 +154,14 @@ def test_a_cancelled_job_pauses_its_trial_which_resumes(executor: str) -> None:
 
 @pytest.mark.parametrize("state", ["NODE_FAIL", "PREEMPTED", "TIMEOUT"])
 def test_a_trial_goes_on_in_another_job_if_slurm_took_its_own(
-    state: str, monkeypatch: pytest.MonkeyPatch
+    state: str, handles: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken: list[str] = []
     state_of = Queue.state
 
     def take(trial: Trial, result: Mapping[str, Any]) -> None:
         if result["i"] == 3 and not result["start"]:
-            attempt = internals(experiment).pool.running[trial.id]  # type: ignore[attr-defined]
-            taken.append(attempt._worker._handle.job_id)
+            taken.append(handles[-1].job_id)
             os.kill(result["pid"], signal.SIGKILL)
 
     def state_or_taken(queue: Queue, handle: Any, since: float) -> tuple[str, str]:
@@ -160,9 +170,7 @@ def test_a_trial_goes_on_in_another_job_if_slurm_took_its_own(
         return (state, "") if is_taken else told_now
 
     monkeypatch.setattr(Queue, "state", state_or_taken)
-    experiment = nbckpt.run(count, {"hangs_at": 3}, executor=LOCAL, name="e", callbacks=[Hook(take)])
-    assert experiment.wait(SECONDS)
-    (trial,) = experiment.trials
+    (trial,) = run(count, LOCAL, {"hangs_at": 3}, callbacks=[Hook(take)]).trials
     assert (trial.status, trial.failures) == (Status.TERMINATED, 0)
     assert told(trial) == [0, 1, 2, 3, 4, 5]
     assert told(trial, "start")[-1] == 4
@@ -186,9 +194,7 @@ def test_a_trial_goes_on_in_another_job_at_the_time_limit() -> None:
 
 
 def test_a_trial_without_progress_does_not_go_on_for_ever() -> None:
-    experiment = nbckpt.run(count, {"hangs_at": 0}, executor=LOCAL, name="e", callbacks=[Hook(taken)])
-    assert experiment.wait(SECONDS)
-    (trial,) = experiment.trials
+    (trial,) = run(count, LOCAL, {"hangs_at": 0}, callbacks=[Hook(taken)]).trials
     assert trial.status == Status.ERROR
     assert "saved no checkpoint in that time" in trial.error
 
@@ -200,13 +206,10 @@ def taken(trial: Trial, result: Mapping[str, Any]) -> None:
 
 
 def test_a_job_of_a_lost_kernel_ends(tmp_path: Path) -> None:
-    experiment = nbckpt.run(count, {"hangs_at": 0}, executor=LOCAL, name="e", callbacks=[Hook(lost)])
-    assert experiment.wait(SECONDS)
-    (trial,) = experiment.trials
+    (trial,) = run(count, LOCAL, {"hangs_at": 0}, callbacks=[Hook(lost)]).trials
     assert trial.status == Status.ERROR
-    assert (
-        "ended without an answer to its kernel" in trial.error
-    )  # as a program that was interrupted, and not killed
+    # As a program that was interrupted, and not killed.
+    assert "ended without an answer to its kernel" in trial.error
 
 
 def lost(trial: Trial, result: Mapping[str, Any]) -> None:
@@ -215,23 +218,13 @@ def lost(trial: Trial, result: Mapping[str, Any]) -> None:
     shutil.rmtree(mailbox)
 
 
-class CountingSubmitter(Submitter):
-    """Keeps the sizes of the arrays. The first job of each waits long enough for the others."""
-
-    def __init__(self) -> None:
-        super().__init__("local", window_s=3)
-        self.sizes: list[int] = []
-
-    def _submit(self, batch: Any, logs: Path, parameters: Mapping[str, Any]) -> None:
-        self.sizes.append(len(batch))
-        super()._submit(batch, logs, parameters)
-
-
-def test_jobs_that_start_together_are_one_array() -> None:
-    executor = SlurmExecutor("local", timeout_min=5)
-    executor._submitter = submitter = CountingSubmitter()
-    run(count, executor, {"x": nbckpt.grid_search([1, 2, 3])})
-    assert submitter.sizes == [3]
+def test_jobs_that_start_together_are_one_array(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened, submit = Mock(wraps=slurm_queue.opened), Mock(wraps=Submitter("local", window_s=3).submit)
+    monkeypatch.setattr(slurm_queue, "opened", opened)
+    monkeypatch.setattr(Submitter, "submit", submit)
+    experiment = run(count, LOCAL, {"x": nbckpt.grid_search([1, 2, 3])})
+    assert (opened.call_count, submit.call_count) == (1, 3)
+    assert [trial.status for trial in experiment.trials] == [Status.TERMINATED] * 3
 
 
 def test_an_interrupted_leader_leaves_no_trial_waiting(
@@ -241,16 +234,13 @@ def test_an_interrupted_leader_leaves_no_trial_waiting(
     submitter, errors = slurm_queue.Submitter("local", window_s=3), list[BaseException]()
 
     def follow() -> None:
-        until(lambda: bool(submitter._waiting))
+        until(lambda: bool(submitter.waiting))
         try:
             submitter.submit(tmp_path / "second", tmp_path, {})
         except BaseException as error:
             errors.append(error)
 
-    def interrupted(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(slurm_queue, "opened", interrupted)
+    monkeypatch.setattr(slurm_queue, "opened", Mock(side_effect=KeyboardInterrupt))
     follower = threading.Thread(target=follow)
     follower.start()
     with pytest.raises(KeyboardInterrupt):
@@ -282,7 +272,7 @@ class Submitting:
 
     def other(self) -> None:
         """Submit a job, after the main thread if that leads. Interrupt that when both wait."""
-        waiting = self.submitter._waiting
+        waiting = self.submitter.waiting
         if self.leads:
             until(lambda: bool(waiting))
         main = threading.main_thread().ident or 0
@@ -303,7 +293,7 @@ class Submitting:
         other = threading.Thread(target=self.other)
         other.start()
         if not self.leads:
-            until(lambda: bool(self.submitter._waiting))
+            until(lambda: bool(self.submitter.waiting))
         with pytest.raises(KeyboardInterrupt):
             self.submitter.submit(self.folder / "main", self.folder, {})
         other.join(SECONDS)
@@ -314,7 +304,7 @@ def test_an_interrupted_leader_submits_nothing(tmp_path: Path, monkeypatch: pyte
     submitting.run()
     assert submitting.submitted == []
     assert [type(error) for error in submitting.errors] == [WorkerLostError]
-    assert submitting.submitter._waiting == {}
+    assert submitting.submitter.waiting == {}
 
 
 def test_the_job_of_an_interrupted_trial_is_not_submitted(
@@ -326,10 +316,12 @@ def test_the_job_of_an_interrupted_trial_is_not_submitted(
     assert (submitting.submitted, submitting.errors) == (["other"], [])
 
 
-def test_parameters_of_jobs_are_those_of_slurm() -> None:
+def test_parameters_of_jobs_are_those_of_slurm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slurm, "opened", opened := Mock())
     executor = SlurmExecutor(partition="gpu", timeout_min=60, slurm_qos="low", mem_gb=4)
-    assert executor._parameters({"GPU": 2, "CPU": 4}, "grid") == {
-        "slurm_job_name": "grid",
+    executor.check({"GPU": 2, "CPU": 4})
+    assert opened.call_args.args[2] == {
+        "slurm_job_name": "check",
         "slurm_additional_parameters": {"no-requeue": True},
         "gpus_per_node": 2,
         "cpus_per_task": 4,
@@ -446,13 +438,8 @@ def test_a_second_kernel_cannot_run_the_trials_of_jobs() -> None:
     def second(trial: Trial, result: Mapping[str, Any]) -> None:
         if result["i"] == 1:
             resume = f"nbckpt.open_experiment({str(trial.folder.parent)!r}).resume('t0', trust=True)"
-            done = subprocess.run(
-                [sys.executable, "-c", f"import nbckpt; {resume}"],
-                capture_output=True,
-                text=True,
-                timeout=SECONDS,
-            )
-            refused.append(done.stderr)
+            command = [sys.executable, "-c", f"import nbckpt; {resume}"]
+            refused.append(subprocess.run(command, capture_output=True, text=True, timeout=SECONDS).stderr)
 
     (trial,) = run(count, LOCAL, callbacks=[Hook(second)]).trials
     assert (trial.status, told(trial)) == (Status.TERMINATED, [0, 1, 2, 3, 4, 5])
@@ -486,8 +473,7 @@ def test_a_folder_of_mailboxes_that_is_a_link_is_refused(tmp_path: Path) -> None
     outside.mkdir(parents=True)
     experiment.mkdir(parents=True)
     (experiment / FOLDER).symlink_to(outside.parent)
-    runs = nbckpt.run(count, {"most": 2}, name="e", executor=LOCAL)
-    assert runs.wait(SECONDS)
-    assert "is a link that leads outside: remove it" in runs.trials[0].error
+    (trial,) = run(count, LOCAL, {"most": 2}).trials
+    assert "is a link that leads outside: remove it" in trial.error
     assert outside.is_dir()
     assert [path.name for path in outside.parent.iterdir()] == ["t0-mine"]

@@ -32,12 +32,15 @@ class Submitter:
     Args:
         cluster: See `SlurmExecutor`.
         window_s: How long the first of several jobs waits for the others, in seconds.
+
+    Attributes:
+        waiting: The jobs that are not submitted yet, by what those of one array have in common.
     """
 
     def __init__(self, cluster: str, window_s: float = _WINDOW_S) -> None:
         self._cluster, self._window_s = cluster, window_s
         self._changed = threading.Lock()
-        self._waiting: dict[str, list[tuple[Path, Future[Any]]]] = {}
+        self.waiting: dict[str, list[tuple[Path, Future[Any]]]] = {}
 
     def submit(self, mailbox: Path, logs: Path, parameters: Mapping[str, Any]) -> Any:
         """Submit a job for a mailbox, and return it.
@@ -49,7 +52,7 @@ class Submitter:
         """
         key, mine = f"{logs} {sorted(parameters.items())}", Future[Any]()
         with self._changed:
-            batch = self._waiting.setdefault(key, [])
+            batch = self.waiting.setdefault(key, [])
             batch.append((mailbox, mine))
             leads = len(batch) == 1
         if leads:
@@ -67,12 +70,12 @@ class Submitter:
         try:
             threading.Event().wait(self._window_s)
             with self._changed:
-                del self._waiting[key]
+                del self.waiting[key]
             self._submit(batch, logs, parameters)
         except BaseException:  # the others wait for an answer
             with self._changed:
-                if self._waiting.get(key) is batch:
-                    del self._waiting[key]
+                if self.waiting.get(key) is batch:
+                    del self.waiting[key]
             _fail(batch, WorkerLostError("the submission of the job was interrupted. Resume the trial"))
             raise
 
