@@ -14,7 +14,7 @@ from trials.conftest import ran
 
 import nbckpt
 from nbckpt.errors import UsageError
-from nbckpt.trials import CheckpointFolder, Experiment, StatusReporter, Trainable, Trial
+from nbckpt.trials import CheckpointFolder, StatusReporter, Trainable, Trial
 from nbckpt.trials.engine.attempt import NOT_SAVED
 from nbckpt.trials.executors import Job
 from nbckpt.trials.executors.process import ProcessExecutor
@@ -186,20 +186,15 @@ def test_a_pause_or_stop_still_saves_the_requested_checkpoint(
     assert (here.saved(), str(here.trial.status)) == ([1], status)
 
 
-def test_a_pause_saves_a_checkpoint_if_the_function_polls(steps: Start) -> None:
-    here = steps(offers)
+@pytest.mark.parametrize(("train", "saved"), [(offers, [1]), (lambda i: nbckpt.report(i=i), [])])
+def test_a_pause_saves_a_checkpoint_if_the_function_polls(
+    steps: Start, train: Callable[[int], None], saved: list[int]
+) -> None:
+    here = steps(train)
     here.experiment.pause()
     here.step()
     assert here.experiment.wait(SECONDS)
-    assert (here.saved(), here.trial.unsaved_results, here.trial.note) == ([1], 0, "paused")
-
-
-def test_a_function_that_does_not_poll_pauses_without_checkpoint(steps: Start) -> None:
-    here = steps(lambda i: nbckpt.report(i=i))
-    here.experiment.pause()
-    here.step()
-    assert here.experiment.wait(SECONDS)
-    assert (here.saved(), here.trial.unsaved_results, here.trial.note) == ([], 1, "paused")
+    assert (here.saved(), here.trial.unsaved_results, here.trial.note) == (saved, 1 - len(saved), "paused")
 
 
 class Counter(Trainable):
@@ -227,32 +222,26 @@ def test_a_request_saves_a_trainable_without_checkpoint_every(executor: str) -> 
 
 
 class Asks(nbckpt.trials.Callback):
-    """Asks for a checkpoint when a result of an index came."""
+    """Asks for a checkpoint when a result of an index came; with index 0, before the function runs."""
 
     def __init__(self, at: int) -> None:
-        self.experiment: Experiment | None = None
         self._at = at
 
-    def setup(self, experiment: Experiment) -> None:
+    def setup(self, experiment: Any) -> None:
         self.experiment = experiment
+
+    def on_trial_start(self, trial: Any) -> None:
+        if self._at == 0:
+            self.experiment.checkpoint()
 
     def on_trial_result(self, trial: Any, result: Any) -> None:
         if result["training_iteration"] == self._at:
-            assert self.experiment is not None
             self.experiment.checkpoint(trial)
-
-
-class AsksAtOnce(Asks):
-    """Asks for a checkpoint before the function runs."""
-
-    def on_trial_start(self, trial: Any) -> None:
-        assert self.experiment is not None
-        self.experiment.checkpoint()
 
 
 @pytest.mark.parametrize("executor", ["thread", "process"])
 def test_an_early_request_is_answered_with_the_first_result(executor: str) -> None:
-    assert iterations(ran(looks, executor=executor, callbacks=[AsksAtOnce(0)]).trials[0]) == [1]
+    assert iterations(ran(looks, executor=executor, callbacks=[Asks(0)]).trials[0]) == [1]
 
 
 def with_states(config: dict[str, Any]) -> None:

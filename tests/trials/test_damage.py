@@ -105,17 +105,14 @@ def test_a_trial_in_a_folder_of_another_name_is_read(folder: Path, tmp_path: Pat
     assert Trial.read(tmp_path / "copy").config == Trial.read(folder / "t1").config
 
 
-def test_a_trial_without_params_json_is_damaged(folder: Path) -> None:
+def test_a_folder_without_params_json_is_damage_unless_empty(folder: Path) -> None:
     (folder / "t1" / "params.json").unlink()
-    assert [trial.damage for trial in opened(folder)] == ["", "params.json is missing", ""]
-
-
-def test_an_empty_trial_folder_is_not_damage(folder: Path) -> None:
     (folder / "t3").mkdir()
-    assert [trial.id for trial in opened(folder)] == ["t0", "t1", "t2"]
+    damages = [(trial.id, trial.damage) for trial in opened(folder)]
+    assert damages == [("t0", ""), ("t1", "params.json is missing"), ("t2", "")]
 
 
-def test_the_table_names_a_damaged_trial_and_its_cause(folder: Path, tmp_path: Path) -> None:
+def test_a_damaged_trial_is_named_with_its_cause_and_not_resumed(folder: Path, tmp_path: Path) -> None:
     (folder / "t1" / "params.json").write_bytes(b"")
     rewritten(folder / "t2" / "events.jsonl", b'"loss":3', b'"loss":4')
     copy = moved(folder, tmp_path)
@@ -125,6 +122,8 @@ def test_the_table_names_a_damaged_trial_and_its_cause(folder: Path, tmp_path: P
     assert re.search(r"t2 +done, damaged", shown)
     assert "t2: line 2 of events.jsonl is damaged: its contents do not match its checksum" in shown
     assert "params.json is damaged" in text(Experiment.read(copy).trial("t1").page())
+    with pytest.raises(nbckpt.UsageError, match="e/t1 cannot be resumed: "):
+        Experiment.read(copy).resume("t1")
 
 
 def moved(folder: Path, tmp_path: Path) -> Path:
@@ -156,13 +155,6 @@ def test_an_empty_configuration_does_not_match_a_damaged_trial(tmp_path: Path) -
     (folder / "t0" / "params.json").write_bytes(b"")
     again = ran(count, name="e", folder=moved(folder, tmp_path).parent)
     assert [(trial.id, trial.status) for trial in again.trials] == [("t0", "DAMAGED"), ("t1", "TERMINATED")]
-
-
-def test_a_damaged_trial_cannot_be_resumed(folder: Path, tmp_path: Path) -> None:
-    (folder / "t1" / "params.json").write_bytes(b"")
-    experiment = Experiment.read(moved(folder, tmp_path))
-    with pytest.raises(nbckpt.UsageError, match="e/t1 cannot be resumed: "):
-        experiment.resume("t1")
 
 
 def test_every_changed_byte_of_params_json_is_found_or_harmless(tmp_path: Path) -> None:
@@ -309,12 +301,15 @@ def test_an_unknown_event_is_from_a_later_version(file: Path) -> None:
     assert damages(file) == []
 
 
-def test_a_full_disk_within_a_line_damages_no_other_line(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_torn", [False, True])
+def test_a_full_disk_within_a_line_damages_no_other_line(
+    file: Path, is_torn: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lines, write = Journal(file), os.write
     lines.append(RESULTS[0])
 
     def fills(fd: int, data: bytes) -> int:
-        if len(data) < 12:
+        if len(data) < 12 or not is_torn:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return write(fd, data[:10])
 

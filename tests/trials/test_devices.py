@@ -70,9 +70,14 @@ def result_of(**options: Any) -> dict[str, Any]:
     return trial.results[-1]
 
 
-def test_a_trial_sees_only_its_own_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trial_sees_only_its_own_gpus_and_processors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NBCKPT_GPUS", "3,GPU-x,7")
-    assert result_of(gpus=2)["CUDA_VISIBLE_DEVICES"] == "3,GPU-x"
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setenv("MKL_NUM_THREADS", "8")
+    result = result_of(gpus=2, cpus=2)
+    assert result["CUDA_VISIBLE_DEVICES"] == "3,GPU-x"
+    assert (result["OMP_NUM_THREADS"], result["MKL_NUM_THREADS"]) == ("1", "2")
 
 
 def test_a_trial_without_gpus_sees_none() -> None:
@@ -90,14 +95,6 @@ def test_visible_devices_of_the_kernel_bound_its_trials(monkeypatch: pytest.Monk
     monkeypatch.delenv("NBCKPT_GPUS")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5")
     assert result_of(resources_per_trial={"GPU": 1})["CUDA_VISIBLE_DEVICES"] == "5"
-
-
-def test_processors_bound_the_threads_of_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "cpu_count", lambda: 4)
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    monkeypatch.setenv("MKL_NUM_THREADS", "8")
-    result = result_of(cpus=2)
-    assert (result["OMP_NUM_THREADS"], result["MKL_NUM_THREADS"]) == ("1", "2")
 
 
 def test_a_waiting_trial_says_for_what_and_then_runs() -> None:

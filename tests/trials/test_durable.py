@@ -325,15 +325,6 @@ def test_a_crash_at_any_moment_leaves_only_whole_checkpoints(tmp_path: Path) -> 
     assert {"checkpoint_000001": 1} in seen
 
 
-def test_a_custom_store_is_used_for_all_transfers_and_deletes(tmp_path: Path) -> None:
-    store = RecordingStore(MemoryStore())
-    with saved(store, tmp_path) as (counter, path):
-        shutil.rmtree(path)
-        counter.restore(path)
-        counter.delete_checkpoint(path)
-    assert {call.op for call in store.calls} >= {"put", "get", "delete"}
-
-
 class Forms(Counter):
     """Returns its checkpoint in one of four forms."""
 

@@ -614,10 +614,7 @@ def test_a_pickled_experiment_loads_as_the_live_or_stored_one() -> None:
 
 
 def test_an_untrusted_stored_function_is_not_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def train(config: dict[str, Any]) -> None:
-        nbckpt.report(checkpoint={})
-
-    folder = forget(nbckpt.run(train, name="e"))
+    folder = forget(nbckpt.run(lambda config: nbckpt.report(checkpoint={}), name="e"))
     monkeypatch.setenv("NBCKPT_SECRET_FILE", str(tmp_path / "another"))
     again = Experiment.read(folder)
     assert statuses(again) == ["TERMINATED"]
@@ -628,11 +625,7 @@ def test_an_untrusted_stored_function_is_not_loaded(monkeypatch: pytest.MonkeyPa
 def test_a_function_with_large_data_is_not_stored() -> None:
     """A resume in another kernel names the reason."""
     data = np.zeros(40 << 20, np.uint8)
-
-    def train(config: dict[str, Any]) -> None:
-        nbckpt.report(size=len(data))
-
-    experiment = nbckpt.run(train, name="e")
+    experiment = nbckpt.run(lambda config: nbckpt.report(size=len(data)), name="e")
     folder = forget(experiment)
     assert statuses(experiment) == ["TERMINATED"]
     assert (folder / "experiment.json").stat().st_size < 10_000

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import math
-import os
 import zlib
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import nbckpt
 from nbckpt.trials import Record, Status, Trial
 from nbckpt.trials.model import journal as journals
 from nbckpt.trials.model import params
@@ -109,22 +106,6 @@ def test_events_written_after_a_torn_line_are_read(
     file.write_bytes(file.read_bytes()[:-cut])
     write(file, after)
     assert list(read(file)) == before + after
-
-
-def test_a_full_disk_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    journal = Journal(tmp_path / "events.jsonl")
-    journal.append({"n": 1})
-
-    def full(fd: int, data: bytes) -> int:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "write", full)
-    with pytest.raises(nbckpt.errors.StoreError, match="No space left"):
-        journal.append({"n": 2})
-    monkeypatch.undo()
-    journal.append({"n": 3})
-    journal.close()
-    assert list(read(tmp_path / "events.jsonl")) == [{"n": 1}, {"n": 3}]
 
 
 def test_a_trial_read_back_is_the_trial_that_wrote(tmp_path: Path) -> None:

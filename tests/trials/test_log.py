@@ -319,10 +319,7 @@ def test_only_the_last_lines_are_read(log: Log, tmp_path: Path) -> None:
 
 
 def test_a_shown_trial_includes_its_log_escaped() -> None:
-    def train(config: dict[str, Any]) -> None:
-        print("<script>alert(1)</script>\x1b[2J")
-
-    experiment = finished(train)
+    experiment = finished(lambda config: print("<script>alert(1)</script>\x1b[2J"))
     shown = TrialShown(experiment, experiment.trials[0])._repr_mimebundle_()
     assert "<script>alert" not in shown["text/html"]
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in shown["text/html"]
