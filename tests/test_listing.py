@@ -49,6 +49,17 @@ def trained(tmp_path: Path, name: str = "net", steps: int = 2, **options: Any) -
     return nbckpt.run(train, {}, executor="inline", folder=folder, name=name, **options)
 
 
+def with_folder(tmp_path: Path, file: str, content: bytes, result: dict[str, Any]) -> None:
+    """Run a trial whose checkpoint is a folder with a file."""
+
+    def train(config: dict[str, Any]) -> None:
+        with nbckpt.trials.checkpoint_dir(step=7) as folder:
+            Path(folder, file).write_bytes(content)
+        nbckpt.report(**result)
+
+    nbckpt.run(train, {}, executor="inline", folder=tmp_path / "store" / "experiments", name="net")
+
+
 def age(experiment: Any, seconds: float) -> None:
     """Make the checkpoints of an experiment older by so much, the later ones less."""
     for at, record in enumerate(sorted(experiment.folder.glob("t*/checkpoint_*.json"))):
@@ -88,12 +99,7 @@ def test_without_a_set_metric_the_first_reported_one_is_shown(run: Run, tmp_path
 
 
 def test_a_checkpoint_folder_of_a_trial_lists_its_files(run: Run, tmp_path: Path) -> None:
-    def train(config: dict[str, Any]) -> None:
-        with nbckpt.trials.checkpoint_dir(step=7) as folder:
-            Path(folder, f"{HOSTILE[:4]}.bin").write_bytes(b"x" * 1234)
-        nbckpt.report(**{HOSTILE: 0.5})
-
-    nbckpt.run(train, {}, executor="inline", folder=tmp_path / "store" / "experiments", name="net")
+    with_folder(tmp_path, f"{HOSTILE[:4]}.bin", b"x" * 1234, {HOSTILE: 0.5})
     listing = run("ls", "--all")
     assert listing.rows[0].ref == "net/t0@7"
     assert list(listing.rows[0].manifest.files) == ["<img.bin"]
@@ -160,11 +166,8 @@ def test_pages_have_each_checkpoint_once_and_say_which_they_show(run: Run, tmp_p
     trained(tmp_path, steps=4)
     run("save", "mine")
     pages = [run("ls", "--all", "-n", "2", "--page", str(at)) for at in (1, 2, 3)]
-    assert [labels(page) for page in pages] == [
-        ["mine@1", "net/t0@4"],
-        ["net/t0@3", "net/t0@2"],
-        ["net/t0@1"],
-    ]
+    shown = [labels(page) for page in pages]
+    assert shown == [["mine@1", "net/t0@4"], ["net/t0@3", "net/t0@2"], ["net/t0@1"]]
     first, second, third = map(str, pages)
     assert "5 checkpoints in" in first
     assert "; the newest 2 of them" in first
@@ -306,12 +309,7 @@ def test_a_trial_checkpoint_can_be_tagged_and_exported(run: Run, tmp_path: Path)
 
 
 def test_a_checkpoint_folder_is_tagged_and_exported_with_files(run: Run, tmp_path: Path) -> None:
-    def train(config: dict[str, Any]) -> None:
-        with nbckpt.trials.checkpoint_dir(step=7) as folder:
-            Path(folder, "model.bin").write_bytes(b"weights")
-        nbckpt.report(loss=1)
-
-    nbckpt.run(train, {}, executor="inline", folder=tmp_path / "store" / "experiments", name="net")
+    with_folder(tmp_path, "model.bin", b"weights", {"loss": 1})
     run("tag", "t0@7", "best")
     run("export", "t0@7", str(tmp_path / "it.ckpt"))
     run("import", str(tmp_path / "it.ckpt"))

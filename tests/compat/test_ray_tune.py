@@ -343,27 +343,13 @@ def test_checkpoint_settings_are_translated(tmp_path: Path) -> None:
     assert translated({"storage_path": tmp_path})["folder"] == tmp_path
 
 
-class Steps(tune.Trainable):
-    def setup(self, config: dict[str, Any]) -> None:
-        self.n = 0
-
-    def step(self) -> dict[str, Any]:
-        self.n += 1
-        return {"n": self.n, "done": self.n == 3}
-
-    def save_checkpoint(self, checkpoint_dir: str) -> dict[str, Any]:
-        return {"n": self.n}
-
-    def load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        self.n = checkpoint["n"]
-
-
 def test_checkpoint_at_end_saves_a_class_once(tmp_path: Path) -> None:
-    analysis = tune.run(Steps, checkpoint_at_end=True, local_dir=tmp_path)
+    config = {"opt": {"x": 2}}
+    analysis = tune.run(Adds, config=config, stop={"total": 6}, checkpoint_at_end=True, local_dir=tmp_path)
     (trial,) = analysis.trials
     (saved,) = analysis.get_trial_checkpoints_paths(trial)
     assert saved == (analysis.get_last_checkpoint(), 3)
-    assert air.Checkpoint.from_directory(saved[0]).to_dict() == {"n": 3}
+    assert air.Checkpoint.from_directory(saved[0]).to_dict() == {"total": 6}
 
 
 def test_a_second_run_of_a_name_keeps_the_first(tmp_path: Path) -> None:
@@ -464,12 +450,6 @@ def test_ctrl_c_pauses_the_trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert results.experiment is waits[0]
 
 
-def test_resources_go_to_ray_if_it_runs_the_trials() -> None:
-    arguments = translated({"executor": "ray", "resources_per_trial": {"cpu": 2, "gpu": 1}})
-    assert arguments["resources_per_trial"] == {"CPU": 2, "GPU": 1}
-    assert arguments["max_concurrent"] is None
-
-
 def test_gpus_are_reserved_where_trials_are_processes(
     monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
@@ -478,6 +458,7 @@ def test_gpus_are_reserved_where_trials_are_processes(
         ({"executor": "process"}, {"GPU": 1}, 3),
         ({"executor": ProcessExecutor()}, {"GPU": 1}, 3),
         ({"executor": "slurm partition=gpu"}, {"CPU": 2, "GPU": 1}, None),
+        ({"executor": "ray"}, {"CPU": 2, "GPU": 1}, None),
         ({"executor": "thread"}, None, 1),
         ({}, None, 1),
     ):
@@ -487,23 +468,21 @@ def test_gpus_are_reserved_where_trials_are_processes(
 
 
 @pytest.mark.slow
-def test_a_trial_of_a_process_sees_the_gpu_it_asks_for(
+def test_a_trial_of_a_process_sees_the_gpus_it_asks_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NBCKPT_GPUS", "3,7")
     monkeypatch.setenv("NBCKPT_RUNTIME", str(tmp_path / "locks"))
 
     def train(config: dict[str, Any]) -> None:
-        Path(config["file"]).write_text(os.environ["CUDA_VISIBLE_DEVICES"])
+        gpus = os.environ["CUDA_VISIBLE_DEVICES"]
+        tune.report({"pid": os.getpid(), "trial": tune.get_context().get_trial_id(), "gpus": gpus})
 
-    tune.run(
-        train,
-        config={"file": str(tmp_path / "sees")},
-        local_dir=tmp_path / "experiments",
-        executor="process",
-        resources_per_trial={"cpu": 1, "gpu": 2},
-    )
-    assert (tmp_path / "sees").read_text() == "3,7"
+    resources = {"cpu": 1, "gpu": 2}
+    analysis = tune.run(train, local_dir=tmp_path, executor="process", resources_per_trial=resources)
+    last = analysis.trials[0].last_result
+    assert (last["trial"], last["gpus"]) == ("t0", "3,7")
+    assert last["pid"] != os.getpid()
 
 
 class Recording(tune.Callback):
@@ -536,9 +515,8 @@ def test_a_hook_that_is_never_called_is_refused(tmp_path: Path) -> None:
     class Stepping(tune.Callback):
         def on_step_end(self, iteration: int, trials: list[Any]) -> None: ...
 
-    with pytest.raises(
-        UsageError, match=r"Stepping.on_step_end\(\) would never be called: use on_trial_result"
-    ):
+    text = r"Stepping.on_step_end\(\) would never be called: use on_trial_result"
+    with pytest.raises(UsageError, match=text):
         tune.run(count, callbacks=[Stepping()], local_dir=tmp_path)
 
 
@@ -591,17 +569,6 @@ def test_a_durable_function_needs_a_place(tmp_path: Path) -> None:
 def test_a_registered_trainable_is_found_by_its_name(tmp_path: Path) -> None:
     tune.register_trainable("counting", count)
     assert tune.run("counting", local_dir=tmp_path).trials[0].last_result["n"] == 5
-
-
-@pytest.mark.slow
-def test_a_trial_may_have_a_process_of_its_own(tmp_path: Path) -> None:
-    def train(config: dict[str, Any]) -> None:
-        tune.report({"pid": os.getpid(), "trial": tune.get_context().get_trial_id()})
-
-    analysis = tune.run(train, executor="process", local_dir=tmp_path)
-    last = analysis.trials[0].last_result
-    assert last["pid"] != os.getpid()
-    assert last["trial"] == "t0"
 
 
 def test_settings_of_a_sync_are_kept_beside_a_place() -> None:
