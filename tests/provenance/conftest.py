@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import nbckpt
 from nbckpt.provenance import background
 from nbckpt.provenance import git as provenance_git
+from nbckpt.trials import Experiment
 
 Git = Callable[..., str]
+
+
+def run(function: Any, config: Mapping[str, Any] | None = None, **settings: Any) -> Experiment:
+    """Run an experiment, in the working folder unless its folder is given, until its provenance is kept."""
+    settings = {"folder": Path(".nbckpt/experiments").absolute(), "executor": "inline", **settings}
+    experiment = nbckpt.run(function, config or {}, **settings)
+    assert experiment.wait(100)
+    background.settle()
+    return experiment
 
 
 @pytest.fixture(autouse=True)

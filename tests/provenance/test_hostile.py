@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from provenance.conftest import run
 
 import nbckpt
 from nbckpt.cli import main
@@ -32,10 +33,7 @@ ROOT = Path(__file__).parents[2]
 def experiment(changed: Path) -> Iterator[Experiment]:
     """Return an experiment with one trial whose code had changes."""
     inputs.forget()
-    folder = changed / ".nbckpt/experiments"
-    made = nbckpt.run(lambda _: nbckpt.report(loss=1), {}, name="e", folder=folder, executor="inline")
-    background.settle()
-    yield made
+    yield run(lambda _: nbckpt.report(loss=1), name="e")
     inputs.forget()
 
 
@@ -165,12 +163,12 @@ def test_run_without_provenance_keeps_none(repository: Path) -> None:
 
 def test_a_tracked_loop_keeps_provenance_and_inputs(repository: Path) -> None:
     (repository / "train.csv").write_text("1")
-    run = nbckpt.track("loop", lr=0.1)
-    run.report(loss=1)
+    loop = nbckpt.track("loop", lr=0.1)
+    loop.report(loss=1)
     nbckpt.data("train.csv")
-    run.finish()
+    loop.finish()
     background.settle()
-    (kept,) = read_attempts(run.trial.folder)
+    (kept,) = read_attempts(loop.trial.folder)
     assert kept.code["untracked"] == ["train.csv"]
     assert [noted["path"] for noted in kept.inputs] == ["train.csv"]
     assert kept.seeds

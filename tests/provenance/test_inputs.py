@@ -13,9 +13,10 @@ import fsspec
 import pandas as pd
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
+from provenance.conftest import run
 
 import nbckpt
-from nbckpt.provenance import background, fingerprint, inputs
+from nbckpt.provenance import fingerprint, inputs
 from nbckpt.provenance.lines import described, lines
 from nbckpt.provenance.trial import read_attempts
 
@@ -136,9 +137,7 @@ def test_an_input_belongs_to_the_trial_that_reads_it(tmp_path: Path, executor: s
         old(tmp_path / name, name.encode())
     nbckpt.data(tmp_path / "shared")
     grid = {"file": nbckpt.grid_search([str(tmp_path / "a"), str(tmp_path / "b")])}
-    experiment = nbckpt.run(train, grid, name="e", folder=tmp_path / "experiments", executor=executor)
-    assert experiment.wait(60)
-    background.settle()
+    experiment = run(train, grid, name="e", executor=executor)
     for trial, name in zip(experiment.trials, "ab", strict=True):
         kept = read_attempts(trial.folder)[-1]
         assert [Path(noted["path"]).name for noted in kept.inputs] == ["shared", name]
@@ -159,9 +158,7 @@ def test_a_changed_note_of_an_input_is_told(tmp_path: Path) -> None:
             nbckpt.data(path)
         nbckpt.report(x=1)
 
-    experiment = nbckpt.run(train, name="e", executor="inline", folder=tmp_path)
-    background.settle()
-    (trial,) = experiment.trials
+    (trial,) = run(train, name="e").trials
     file = trial.folder / inputs.FILE
     file.write_bytes(file.read_bytes().replace(b"one.csv", b"0ne.csv"))
     kept = read_attempts(trial.folder)[-1]

@@ -9,18 +9,19 @@ import shutil
 import subprocess
 import sys
 import venv
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from provenance.conftest import run
 
 import kernels
 import nbckpt
 from nbckpt.cli import main
 from nbckpt.commands import rerun
-from nbckpt.provenance import background, document
-from nbckpt.trials import PBT, Experiment
+from nbckpt.provenance import document
+from nbckpt.trials import PBT
 from nbckpt.trials.model.trial import state_of
 
 ROOT = Path(__file__).parents[2]
@@ -57,14 +58,6 @@ def trained(repository: Path, git: Callable[..., str], monkeypatch: pytest.Monke
     run(module.train, {"scale": nbckpt.grid_search([1.0, 3.0])}, name="fits")
     yield repository
     del sys.modules["train"]
-
-
-def run(function: Any, config: Mapping[str, Any], **settings: Any) -> Experiment:
-    """Run an experiment, below the working folder unless its folder is given."""
-    settings = {"folder": Path(".nbckpt/experiments").absolute(), "executor": "inline", **settings}
-    experiment = nbckpt.run(function, config, **settings)
-    background.settle()
-    return experiment
 
 
 def reproduce(*words: str) -> int:

@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 
 import pytest
+from provenance.conftest import run
 
 import nbckpt
 from nbckpt.mirror import Mirror
@@ -24,10 +25,8 @@ def train(config: dict[str, float]) -> None:
     nbckpt.report(loss=config["rate"])
 
 
-def run(folder: Path, **more: object) -> Experiment:
-    experiment = nbckpt.run(train, {"rate": 0.5}, name="fits", folder=folder, executor="inline", **more)
-    background.settle()
-    return experiment
+def fits(folder: Path, **more: object) -> Experiment:
+    return run(train, {"rate": 0.5}, folder=folder, **{"name": "fits", **more})
 
 
 def notes(experiment: Experiment) -> str:
@@ -36,7 +35,7 @@ def notes(experiment: Experiment) -> str:
 
 def test_a_trial_shows_its_commit_and_its_changes(changed: Path, tmp_path: Path) -> None:
     (changed / "new.py").write_text("x = 1\n")
-    shown = notes(run(tmp_path / "experiments"))
+    shown = notes(fits(tmp_path / "experiments"))
     (kept,) = read_attempts(tmp_path / "experiments/fits/t0")
     assert f"Code: {kept.code['commit'][:10]} on main" in shown
     assert "1 changed file, kept as a patch; not kept: new.py" in shown
@@ -44,7 +43,7 @@ def test_a_trial_shows_its_commit_and_its_changes(changed: Path, tmp_path: Path)
 
 
 def test_a_trial_keeps_packages_machine_seeds_and_command(tmp_path: Path) -> None:
-    shown = notes(run(tmp_path / "experiments"))
+    shown = notes(fits(tmp_path / "experiments"))
     (kept,) = read_attempts(tmp_path / "experiments/fits/t0")
     assert kept.packages["pytest"] == pytest.__version__
     assert "Code: no git repository" in shown
@@ -54,25 +53,21 @@ def test_a_trial_keeps_packages_machine_seeds_and_command(tmp_path: Path) -> Non
 
 
 def test_trials_share_the_objects_of_their_experiment(changed: Path, tmp_path: Path) -> None:
-    grid = {"rate": nbckpt.grid_search([1, 2, 3])}
-    nbckpt.run(train, grid, name="fits", folder=tmp_path / "experiments", executor="inline")
-    background.settle()
-    checksums = {
-        read_attempts(tmp_path / f"experiments/fits/t{number}")[0].document["objects"]["patch"]
-        for number in range(3)
-    }
-    assert len(checksums) == 1
+    trials = run(train, {"rate": nbckpt.grid_search([1, 2, 3])}, name="fits").trials
+    objects = [read_attempts(trial.folder)[0].document["objects"] for trial in trials]
+    assert len(objects) == 3
+    assert len({kept["patch"] for kept in objects}) == 1
 
 
 def test_without_provenance_nothing_is_written(repository: Path, tmp_path: Path) -> None:
-    experiment = run(tmp_path / "experiments", provenance=False)
+    experiment = fits(tmp_path / "experiments", provenance=False)
     assert not (experiment.folder / "t0" / FILE).exists()
     assert "Code:" not in notes(experiment)
 
 
 def test_the_setting_turns_provenance_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NBCKPT_PROVENANCE", "0")
-    assert not (run(tmp_path / "experiments").folder / "t0" / FILE).exists()
+    assert not (fits(tmp_path / "experiments").folder / "t0" / FILE).exists()
 
 
 def test_a_resumed_trial_keeps_the_code_it_began_with(repository: Path, git: object, tmp_path: Path) -> None:
@@ -83,8 +78,7 @@ def test_a_resumed_trial_keeps_the_code_it_began_with(repository: Path, git: obj
             raise RuntimeError("first attempt")
 
     assert callable(git)
-    experiment = nbckpt.run(counts, {}, name="fits", folder=tmp_path / "experiments", executor="inline")
-    background.settle()
+    experiment = run(counts, name="fits")
     git("commit", "--quiet", "--allow-empty", "-m", "second")
     experiment.resume(errored=True)
     experiment.wait()
@@ -98,7 +92,7 @@ def test_no_environment_variable_is_kept(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOME_VARIABLE", "value-of-a-variable")
-    experiment = run(tmp_path / "experiments")
+    experiment = fits(tmp_path / "experiments")
     (kept,) = read_attempts(experiment.folder / "t0")
     assert "value-of-a-variable" not in json.dumps(dict(kept.document))
 
@@ -109,7 +103,7 @@ def test_a_synced_trial_comes_back_with_its_provenance(
 ) -> None:
     url = f"memory://provenance-{artifacts}"
     config = nbckpt.SyncConfig(url, sync_artifacts=artifacts)
-    experiment = run(tmp_path / "experiments", sync_config=config)
+    experiment = fits(tmp_path / "experiments", sync_config=config)
     assert experiment.wait(60)
     download(open_store(f"{url}/fits"), tmp_path / "elsewhere/fits")
     (kept,) = read_attempts(tmp_path / "elsewhere/fits/t0")
@@ -118,7 +112,7 @@ def test_a_synced_trial_comes_back_with_its_provenance(
 
 
 def test_a_pushed_trial_comes_back_with_its_provenance(changed: Path, tmp_path: Path) -> None:
-    run(tmp_path / "store/experiments")
+    fits(tmp_path / "store/experiments")
     store, target = LocalStore(tmp_path / "store"), tmp_path / "target"
     Mirror(store, tmp_path / "store/experiments", target).push()
     Mirror(LocalStore(tmp_path / "other"), tmp_path / "other/experiments", target).pull()
@@ -133,10 +127,8 @@ def test_a_process_trial_keeps_the_seeds_of_its_process(tmp_path: Path) -> None:
         nbckpt.report(drawn=random.random())
         nbckpt.report(drawn=random.random())
 
-    experiment = nbckpt.run(drawing, name="fits", folder=tmp_path / "experiments", executor="process")
-    assert experiment.wait(100)
-    background.settle()
-    (kept,) = read_attempts(tmp_path / "experiments/fits/t0")
+    experiment = run(drawing, name="fits", executor="process")
+    (kept,) = read_attempts(experiment.folder / "t0")
     before = random.getstate()
     try:
         assert "random" in write_seeds(kept.seeds)
@@ -147,7 +139,7 @@ def test_a_process_trial_keeps_the_seeds_of_its_process(tmp_path: Path) -> None:
 
 
 def test_a_trial_keeps_the_machine_that_it_ran_on(tmp_path: Path) -> None:
-    run(tmp_path / "experiments")
+    fits(tmp_path / "experiments")
     folder = tmp_path / "experiments/fits/t0"
     of_worker(folder, WorkerOrigin({"cpu": "of the node"}, {}))
     background.settle()
@@ -158,7 +150,34 @@ def test_a_trial_keeps_the_machine_that_it_ran_on(tmp_path: Path) -> None:
 
 
 def test_a_trial_without_provenance_gets_none_from_its_process(tmp_path: Path) -> None:
-    run(tmp_path / "experiments", provenance=False)
+    fits(tmp_path / "experiments", provenance=False)
     of_worker(tmp_path / "experiments/fits/t0", WorkerOrigin())
     background.settle()
     assert not (tmp_path / "experiments/fits/t0" / FILE).exists()
+
+
+# Comparisons.
+
+
+def test_a_comparison_names_the_code_that_differs(repository: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "experiments"
+    for name in ("a", "b"):
+        fits(folder, name=name)
+        (repository / "train.py").write_text("RATE = 2\n")
+    compared = nbckpt.trials.compare("a/t0", "b/t0", folder=folder)
+    (row,) = compared.provenance
+    assert row.name == "changes"
+    assert row.values[0] == ""
+    assert "train.py" in row.values[1]
+    assert "code, packages and data that differ" in str(compared)
+
+
+def test_provenance_is_a_frame_too(tmp_path: Path) -> None:
+    pytest.importorskip("pandas", reason="needs pandas")
+    for name in ("a", "b"):
+        (tmp_path / "data.csv").write_text(name)
+        nbckpt.data(tmp_path / "data.csv")
+        fits(tmp_path / "e", name=name)
+    frame = nbckpt.trials.compare("a/t0", "b/t0", folder=tmp_path / "e").provenance_frame()
+    (row,) = [name for name in frame.index if name.startswith("data ")]
+    assert frame.loc[row, "a/t0"] != frame.loc[row, "b/t0"]

@@ -31,6 +31,7 @@ from nbckpt.store.files import (
     write_files,
     writing,
 )
+from nbckpt.store.locks import Timeout, file_lock
 
 posix = pytest.mark.skipif(os.name == "nt", reason="needs POSIX")
 
@@ -365,6 +366,20 @@ def test_a_file_that_a_reader_has_open_is_replaced_later(
     with pytest.raises(PermissionError) if content == b"old" else nullcontext():
         rename(stage, file, delays=(0, 0, 0))
     assert (file.read_bytes(), stage.exists()) == (content, content == b"old")
+
+
+@pytest.mark.parametrize("ends_with_process", [True, False])
+def test_one_process_at_a_time_holds_a_lock(
+    ends_with_process: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lock may also lie in memory, as in a browser."""
+    monkeypatch.setattr("nbckpt.store.locks.ENDS_WITH_PROCESS", ends_with_process)
+    one, other, apart = (file_lock(tmp_path / name, timeout=0, thread_local=False) for name in "aab")
+    with one, apart, pytest.raises(Timeout):
+        other.acquire()
+    with other:
+        assert other.is_locked
+    assert (tmp_path / "a").exists() == ends_with_process
 
 
 @pytest.mark.slow

@@ -31,14 +31,6 @@ def test_keys_outside_the_prefix_are_invisible() -> None:
     assert not part.exists("b")
 
 
-def test_no_key_leads_out_of_the_folder() -> None:
-    whole = MemoryStore()
-    whole.put("b", b"x")
-    for key in ("../b", "..", "/b"):
-        with pytest.raises(UsageError):
-            PrefixStore(whole, "a").get(key)
-
-
 def test_a_prefix_store_drops_the_cached_copy_of_a_key(tmp_path: Path) -> None:
     whole = MemoryStore()
     store = PrefixStore(CachedStore(whole, tmp_path, 1 << 20), "packs")
