@@ -56,7 +56,6 @@ LAWS = [
     "gc",
     "transfer",
     "verify",
-    "correctness",
 ]
 CHOSEN = share.of(["--all"], [])
 VALUES = {"numbers": list(range(5000)), "array": np.arange(50_000), "text": "Grüße"}

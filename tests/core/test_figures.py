@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from core.rows import fresh
+from core.behaviour import fresh
 from nbckpt.store import MemoryStore
 from nbckpt.tracker import Tracker
 

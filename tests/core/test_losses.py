@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import nbckpt
-from core.rows import fresh
+from core.behaviour import fresh
 from nbckpt import Checkpoint
 from nbckpt.core.spans import NO_OVERLAPS
 from nbckpt.core.values import codec

@@ -62,8 +62,7 @@ def test_undo_closes_the_figures_that_it_takes_away(watched: Notebook) -> None:
     for way, title in (("undo", ""), ("redo", "new"), ("undo", "")):
         watched.run(f"%ckpt {way}")
         assert watched.run("(len(plt.get_fignums()), plt.gcf() is fig, ax.get_title())") == (1, True, title)
-    watched.run("%ckpt undo")
-    assert watched.run("plt.get_fignums()") == []
+    assert watched.run("%ckpt undo", "plt.get_fignums()") == []
 
 
 def test_undo_of_a_removal_stays_an_act_on_the_store(watched: Notebook) -> None:
@@ -80,8 +79,7 @@ def test_undo_takes_back_cells_and_a_removal_in_their_order(watched: Notebook) -
 
 
 def test_points_are_hidden_from_ls_and_completion(watched: Notebook) -> None:
-    watched.run("a = 1", "%ckpt save first")
-    assert watched.run("%ckpt ls").total == 1
+    assert watched.run("a = 1", "%ckpt save first", "%ckpt ls").total == 1
     assert watched.run("%ckpt ls --auto").total > 1
     points = watched.run("%ckpt history").points
     with provisionalcompleter():
@@ -103,10 +101,8 @@ def test_a_point_in_a_new_kernel_can_be_restored(watched: Notebook) -> None:
 
 
 def test_off_makes_no_more_points_and_keeps_those_made(watched: Notebook) -> None:
-    watched.run("a = 1", "%ckpt auto off")
-    points = watched.run("%ckpt auto").points
-    watched.run("a = 2")
-    assert watched.run("%ckpt auto").points == points
+    points = watched.run("a = 1", "%ckpt auto off", "%ckpt auto").points
+    assert watched.run("a = 2", "%ckpt auto").points == points
     assert "only while auto is on" in watched.error("%ckpt undo 2")
 
 
@@ -153,8 +149,7 @@ def test_a_used_up_budget_is_said_once(watched: Notebook) -> None:
 
 
 def test_a_point_is_shown_like_any_checkpoint(watched: Notebook) -> None:
-    watched.run("a = [1]")
-    point = watched.run("%ckpt history").points[0]
+    point = watched.run("a = [1]", "%ckpt history").points[0]
     display(watched.run(f"%ckpt show {point.id[:8]}"))
     assert watched.run(f"%ckpt diff {point.id[:8]}") is not None
 
@@ -185,8 +180,7 @@ def told_of(watched: Notebook) -> str:
 def test_an_empty_kernel_is_told_of_its_own_newest_state(
     watched: Notebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    watched.run("a = 1; b = 2")
-    point = watched.run("%ckpt history").points[0]
+    point = watched.run("a = 1; b = 2", "%ckpt history").points[0]
     watched.run("%ckpt save part a")
     assert watched.printed("%reload_ext nbckpt").stdout == "", "the kernel is not empty"
     told = told_of(watched)
@@ -203,18 +197,15 @@ def test_an_empty_kernel_is_told_of_its_own_newest_state(
 def test_a_branch_hangs_at_the_checkpoint_that_it_goes_on_from(watched: Notebook) -> None:
     watched.run("a = 1", "%ckpt save first", "a = 2", "%ckpt checkout first")
     assert "redo" not in str(watched.run("%ckpt checkout first"))
-    watched.run("a = 3")
-    rows = str(watched.run("%ckpt history")).splitlines()
+    rows = str(watched.run("a = 3", "%ckpt history")).splitlines()
     branches = [row.split("  ")[0] for row in rows if row[:1] in set("●○│")]
     assert branches[:3] == ["●", "│ ○", "○ │"]
     assert any("first@1" in row for row in rows)
 
 
 def test_a_save_after_a_checkout_hangs_at_the_checkpoint(watched: Notebook) -> None:
-    watched.run("a = 1")
-    first = watched.run("%ckpt save first").saved.manifest
-    watched.run("a = 2", "%ckpt checkout first")
-    assert watched.run("%ckpt save second").saved.manifest.parent == first.id
+    first = watched.run("a = 1", "%ckpt save first").saved.manifest
+    assert watched.run("a = 2", "%ckpt checkout first", "%ckpt save second").saved.manifest.parent == first.id
 
 
 def test_history_shows_the_points_of_this_notebook(
@@ -229,8 +220,7 @@ def test_history_shows_the_points_of_this_notebook(
 
 
 def test_history_names_how_many_older_points_there_are(notebook: Notebook) -> None:
-    notebook.run(AUTO_ON, *(f"x = {number}" for number in range(5)))
-    every = notebook.run("%ckpt history -n 0").points
+    every = notebook.run(AUTO_ON, *(f"x = {number}" for number in range(5)), "%ckpt history -n 0").points
     shown = notebook.run("%ckpt history -n 2")
     assert shown.points == every[:2]
     assert str(shown).startswith(f"Points, the newest 2; {len(every) - 2} older in the store")
@@ -249,8 +239,7 @@ def test_what_a_cell_did_before_its_undo_is_the_cells(watched: Notebook) -> None
 def test_points_after_a_partial_checkpoint_hold_generators(watched: Notebook) -> None:
     watched.run("import random\nrandom.seed(3)\na = 1", "%ckpt save part a random", "%ckpt checkout part")
     first = watched.run("b = 1", "c = random.random(); c")
-    watched.run("%ckpt undo")
-    assert watched.run("c = random.random(); c") == first
+    assert watched.run("%ckpt undo", "c = random.random(); c") == first
     assert "holds a part" not in str(watched.run("%ckpt diff latest"))
     assert watched.after("%ckpt undo 2", "%ckpt redo")["b"] == 1
 
@@ -289,8 +278,7 @@ def test_history_names_cells_that_failed_and_changed_nothing(watched: Notebook) 
         assert note.endswith("] with NameError.")
         assert "] with KeyError, [" in note
     assert all(point.error == "" for point in history.points)
-    watched.run("a = 2")
-    assert watched.run("%ckpt history").page().notes == ()
+    assert watched.run("a = 2", "%ckpt history").page().notes == ()
     watched.attempt("a = 3\nunknown")
     assert watched.run("%ckpt undo", "%ckpt history").page().notes == ()
 
