@@ -106,7 +106,6 @@ def test_a_checkpoint_that_is_being_saved_is_not_warned_of(
 def test_unfinished_and_damaged_checkpoints_are_skipped(
     folder: CheckpointFolder, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A warning names each of them."""
     monkeypatch.setattr(checkpoint_folder, "COMMITS_S", -1)
     save(folder, {"f": b"1"}, 4)
     names = ["checkpoint_000009", "checkpoint_tmpab12cd", "checkpoint_-00001", ".hidden", "checkpoint_x"]

@@ -253,7 +253,6 @@ def test_a_line_without_checksum_after_one_with_it_is_damaged(file: Path) -> Non
 
 
 def test_a_journal_without_checksums_is_read_and_extended(file: Path) -> None:
-    """New lines have checksums."""
     file.write_text(json.dumps(RESULTS[0]) + '\n{"event": "resu\n')
     written(file, RESULTS[1])
     assert list(journal.read(file)) == RESULTS[:2]

@@ -110,7 +110,7 @@ def saved(store: Store, folder: Path, steps: int = 1, **options: Any) -> Iterato
 # Behaviours.
 
 
-def test_each_save_can_be_restored_on_a_wiped_and_on_another_machine(url: str, tmp_path: Path) -> None:
+def test_each_save_is_restored_on_wiped_and_on_other_machines(url: str, tmp_path: Path) -> None:
     with Counter(url, {}, tmp_path / "one") as counter:
         trained(counter, 1)
         first = counter.save()
@@ -260,7 +260,6 @@ def test_a_new_trainable_waits_for_a_hanging_upload_of_another(tmp_path: Path) -
 
 
 def test_training_continues_after_a_failed_upload(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """The upload is retried a set number of times."""
     store = FaultyStore(MemoryStore(), when=lambda call: call.op == "put" and call.key.endswith("n.txt"))
     with Counter(around(store), {}, tmp_path, attempts=4) as counter:
         trained(counter, 1)
@@ -293,7 +292,6 @@ def test_calls_that_fail_now_and_then_are_retried(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("halfway", [False, True])
 def test_an_upload_that_fails_at_any_call_keeps_older_ones_whole(tmp_path: Path, halfway: bool) -> None:
-    """The next upload succeeds."""
     failed = 0
     for at in range(1, 7):
         whole = MemoryStore()
@@ -612,8 +610,7 @@ def test_every_executor_keeps_checkpoints_remotely(tmp_path: Path, executor: str
 def test_a_process_reports_that_a_checkpoint_is_not_remote(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("where a folder should be")
     train = durable(count, tmp_path / "file", attempts=1)
-    experiment = ran(train, {"n": 2}, name="e", executor="process")
-    trial = experiment.trials[0]
+    trial = ran(train, {"n": 2}, name="e", executor="process").trials[0]
     assert (trial.status, trial.iteration, trial.checkpoint_name) == (Status.TERMINATED, 2, None)
     assert "checkpoint_000002 is whole in" in trial.note
 
@@ -666,8 +663,6 @@ def test_a_trial_with_unreachable_storage_does_not_start_over(experiments: Path)
 
 
 def test_a_checkpoint_that_is_not_uploaded_does_not_count() -> None:
-    """The trial continues."""
-
     def fails(call: Call) -> bool:
         return call.op == "put" and "000003" in call.key
 
@@ -675,8 +670,7 @@ def test_a_checkpoint_that_is_not_uploaded_does_not_count() -> None:
         stores = {"test://s/e/t0": FaultyStore(MemoryStore(), when=fails)}
 
     options = {"stop": {"n": 3}, "checkpoint_every": 1, "keep_checkpoints": RetentionPolicy(1)}
-    experiment = ran(durable(Stepping, "test://s"), name="e", **options)
-    trial = experiment.trials[0]
+    trial = ran(durable(Stepping, "test://s"), name="e", **options).trials[0]
     assert (trial.status, trial.iteration) == (Status.TERMINATED, 3)
     assert (trial.checkpoint_name, trial.unsaved_results) == ("checkpoint_000002", 1)
     assert "checkpoint_000003 is whole in" in trial.note

@@ -171,7 +171,6 @@ def test_max_concurrent_limits_the_running_trials() -> None:
 
 
 def test_a_failed_trial_retries_from_its_checkpoint() -> None:
-    """No iteration is in the results twice."""
     seen = []
 
     def train(config: dict[str, Any]) -> None:
@@ -181,8 +180,7 @@ def test_a_failed_trial_retries_from_its_checkpoint() -> None:
                 raise ValueError("once")
             nbckpt.report(i=i, checkpoint={"i": i + 1} if i % 2 else None)
 
-    experiment = ran(train, max_failures=1)
-    assert iterations(experiment) == [list(range(1, 11))]
+    assert iterations(ran(train, max_failures=1)) == [list(range(1, 11))]
     assert seen == [0, 1, 2, 3, 4, 5, 4, 5, 6, 7, 8, 9]
 
 
@@ -545,7 +543,6 @@ def test_a_look_while_a_run_begins_changes_nothing(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_rerun_in_a_new_kernel_keeps_finished_trials() -> None:
-    """New configurations become new trials of the same experiment."""
     trained: list[float] = []
 
     def train(config: dict[str, Any]) -> None:
@@ -623,7 +620,6 @@ def test_an_untrusted_stored_function_is_not_loaded(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_function_with_large_data_is_not_stored() -> None:
-    """A resume in another kernel names the reason."""
     data = np.zeros(40 << 20, np.uint8)
     experiment = nbckpt.run(lambda config: nbckpt.report(size=len(data)), name="e")
     folder = forget(experiment)
@@ -661,23 +657,24 @@ def test_two_processes_do_not_run_one_experiment() -> None:
 # Stopping by itself.
 
 
-@pytest.mark.parametrize(
-    ("stop", "last", "note"),
-    [
-        ({"loss": 3}, 3, "loss reached 3"),
-        ({"training_iteration": 5}, 5, "training_iteration reached 5"),
-        ({"nested/score": 20}, 2, "nested/score reached 20"),
-        (lambda trial, result: result["loss"] >= 4 and trial == "t0", 4, "stop() said so"),
-        (1e-9, 1, "trained for 1e-09 s"),
-    ],
-)
-def test_every_stop_condition_ends_a_trial(stop: Any, last: int, note: str) -> None:
+STOPS: list[tuple[Any, int, str]] = [
+    ({"loss": 3}, 3, "loss reached 3"),
+    ({"training_iteration": 5}, 5, "training_iteration reached 5"),
+    ({"nested/score": 20}, 2, "nested/score reached 20"),
+    (lambda trial, result: result["loss"] >= 4 and trial == "t0", 4, "stop() said so"),
+    (1e-9, 1, "trained for 1e-09 s"),
+]
+
+
+def test_every_stop_condition_ends_a_trial(subtests: pytest.Subtests) -> None:
     def train(config: dict[str, Any]) -> None:
         for i in range(1, 100):
             nbckpt.report(loss=i, nested={"score": 10 * i})
 
-    experiment = ran(train, stop=stop)
-    assert (experiment.trials[0].iteration, experiment.trials[0].note) == (last, note)
+    for stop, last, note in STOPS:
+        with subtests.test(note):
+            (trial,) = ran(train, stop=stop).trials
+            assert (trial.iteration, trial.note) == (last, note)
 
 
 def test_a_threshold_may_be_too_large_for_a_float() -> None:
@@ -727,8 +724,7 @@ def test_a_condition_on_an_unreported_metric_is_noted() -> None:
 
 
 def test_a_stop_that_raises_fails_the_trial_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
-    experiment = ran(count, stop=lambda trial, result: result["missing"])
-    (trial,) = experiment.trials
+    (trial,) = ran(count, stop=lambda trial, result: result["missing"]).trials
     assert (trial.status, trial.error) == (Status.ERROR, "stop() failed: KeyError: 'missing'")
     assert 'result["missing"]' in trial.traceback
     assert "nbckpt itself failed" not in caplog.text
@@ -859,8 +855,7 @@ def test_an_experiment_with_the_name_of_a_trial_still_resumes(store: Path) -> No
 
 
 def test_a_configuration_of_200_dicts_in_each_other_is_kept() -> None:
-    experiment = ran(count, deep_dict(200), name="e")
-    assert [trial.status for trial in experiment.trials] == [Status.TERMINATED]
+    assert [trial.status for trial in ran(count, deep_dict(200), name="e").trials] == [Status.TERMINATED]
     assert nbckpt.run(count, deep_dict(200), name="e").wait(SECONDS)
 
 

@@ -236,8 +236,6 @@ def test_all_results_arrive_unchanged_and_in_order(reported: list[dict[str, Any]
 
 
 def test_totals_grow_only_by_increments_that_are_given(start: Start) -> None:
-    """0 counts."""
-
     def train(config: dict[str, Any], reporter: StatusReporter) -> None:
         reporter(loss=1)
         reporter(timesteps_this_iter=0)
@@ -253,7 +251,6 @@ def test_totals_grow_only_by_increments_that_are_given(start: Start) -> None:
 def test_time_between_reports_excludes_the_drivers_time(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Test_local_executors holds it for experiments."""
     clock = [0.0]
     monkeypatch.setattr("time.perf_counter", lambda: clock[0])
 
@@ -376,7 +373,6 @@ class Heard(Callback):
 
 @pytest.mark.parametrize("executor", ["thread", "inline"])
 def test_an_end_without_done_is_reported_once(executor: str) -> None:
-    """No result is stored twice."""
     heard = Heard()
 
     def train(config: dict[str, Any]) -> None:
@@ -396,8 +392,7 @@ def test_done_in_a_report_ends_an_endless_trial(executor: str) -> None:
         nbckpt.report(done=True)
         threading.Event().wait()
 
-    experiment = ran(train, executor=executor)
-    (trial,) = experiment.trials
+    (trial,) = ran(train, executor=executor).trials
     assert (trial.status, trial.iteration, trial.note) == (Status.TERMINATED, 1, "done")
 
 
@@ -426,8 +421,6 @@ def test_every_function_runs_finally_when_many_stop_at_once() -> None:
 
 
 def test_a_restore_after_a_failure_repeats_no_step(start: Start) -> None:
-    """Test_experiment holds it for `max_failures`."""
-
     def train(config: dict[str, Any]) -> None:
         checkpoint = nbckpt.get_checkpoint()
         for i in range(checkpoint.to_dict()["i"] if checkpoint else 0, 10):
@@ -495,8 +488,6 @@ def test_a_functions_exception_is_the_cause_after_all_results(
 def test_an_error_after_the_last_result_is_not_raised_by_stop(
     start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What is raised while the function is stopped is only logged."""
-
     def train(config: dict[str, Any]) -> None:
         try:
             nbckpt.report(i=1)
@@ -661,7 +652,6 @@ def test_a_function_that_never_began_is_stopped_without_running(start: Start) ->
 def test_a_function_that_does_not_stop_is_named_after_a_timeout(
     start: Start, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The join has a bound."""
     go, gone = threading.Event(), threading.Event()
 
     def train(config: dict[str, Any]) -> None:
@@ -762,8 +752,6 @@ def test_repeated_round_trips_through_objects_keep_the_counts(start: Start) -> N
 @pytest.mark.parametrize("by_object", [False, True])
 @pytest.mark.parametrize("steps", [0, 2])
 def test_a_null_checkpoint_always_starts_from_nothing(start: Start, by_object: bool, steps: int) -> None:
-    """No count of the former run stays."""
-
     def train(config: dict[str, Any], checkpoint_dir: str | None = None) -> None:
         while True:
             restored = bool(checkpoint_dir) or nbckpt.get_checkpoint() is not None
@@ -838,14 +826,11 @@ def test_the_repeated_last_result_asks_for_no_second_save(start: Start) -> None:
 
 
 def test_a_metric_called_should_checkpoint_saves_nothing(start: Start) -> None:
-    """That it is said is the runner's own business."""
     runner = start(lambda config: nbckpt.report(should_checkpoint=True))
     assert ["should_checkpoint" in runner.train() for _ in range(2)] == [False, False]
 
 
 def test_a_save_has_the_counts_of_its_report(start: Start) -> None:
-    """A second save changes nothing."""
-
     def train(config: dict[str, Any], reporter: StatusReporter) -> None:
         for i in range(1, 6):
             if i == 2:
@@ -949,7 +934,6 @@ def test_save_with_a_folder_is_refused(start: Start, tmp_path: Path) -> None:
 
 
 def test_reporting_an_invalid_checkpoint_raises_in_the_function(start: Start, tmp_path: Path) -> None:
-    """The function can continue, and the former checkpoint stays."""
     met: list[str] = []
 
     def train(config: dict[str, Any]) -> None:

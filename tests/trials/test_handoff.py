@@ -71,7 +71,6 @@ def test_asking_an_ended_handoff_answers_at_once() -> None:
 
 
 def test_no_wait_in_the_handoff_has_a_timeout() -> None:
-    """A wait for a condition, no poll and no delay."""
     parts = (module, FunctionRunner.next_result, FunctionRunner.train, FunctionRunner._run)
     source = "".join(map(inspect.getsource, parts))
     assert not [word for word in ("timeout", "sleep", "Timer", "wait(") if word in source]
@@ -102,7 +101,6 @@ def test_every_wait_is_on_a_lock_that_the_other_side_releases(monkeypatch: pytes
 
 
 def test_an_ask_interrupted_at_any_line_loses_no_result() -> None:
-    """Ctrl-C during `step`."""
     handoff = Handoff()
     lines = len(inspect.getsource(Handoff.ask).splitlines())
     got = []

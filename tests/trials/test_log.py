@@ -80,7 +80,6 @@ def test_failures_and_retries_append_to_the_log() -> None:
 
 
 def test_output_of_threads_with_the_trials_context_is_logged() -> None:
-    """The output of other threads is not logged."""
     from contextvars import copy_context
 
     def train(config: dict[str, Any]) -> None:
@@ -184,8 +183,7 @@ class Silent:
 @pytest.mark.parametrize("stream", [None, Silent()])
 def test_a_stream_that_cannot_be_teed_is_unchanged(stream: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", stream)
-    experiment = finished(lambda config: print("to nobody"))
-    assert experiment.trials[0].status == "TERMINATED"
+    assert finished(lambda config: print("to nobody")).trials[0].status == "TERMINATED"
     assert stream is None or stream.text == "to nobody\n"
 
 
