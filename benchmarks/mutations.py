@@ -36,7 +36,7 @@ from benchmarks.operators import OPERATORS, Fault, Source, faults, optional_keyw
 MUTATIONS = Path(__file__).with_suffix(".json")
 
 _MOST_PER_FILE = 2
-_FIRST, _MOST, _SECONDS = 40, 300, 60.0  # tests for a mutation, and their time under coverage.py
+_FIRST, _MOST, _SECONDS = 40, 300, 60  # tests for a mutation, and their time under coverage.py
 _NEAR = 4  # tests of a folder with the name of the mutation's folder count as this many times more specific
 _LIMIT_S, _LONG_LIMIT_S, _TEST_S = 150, 420, 60
 _LINES_UP, _FLAWED = 12, 5
@@ -63,9 +63,15 @@ class Mutation:
 
 
 class Map:
-    """The tests that run each line: see coverage_map.py."""
+    """The tests that run each line: see coverage_map.py.
 
-    def __init__(self, data: Path) -> None:
+    Args:
+        data: The folder of the map.
+        seconds: How long the tests of one mutation may take.
+    """
+
+    def __init__(self, data: Path, seconds: int = _SECONDS) -> None:
+        self.seconds = seconds
         self._lines = json.loads((data / coverage_map.LINES).read_text())
         measured: dict[str, tuple[int, float]] = json.loads((data / coverage_map.TESTS).read_text())
         self._names, self._measured = list(measured), measured
@@ -89,7 +95,7 @@ class Map:
         seconds, names = 0.0, list[str]()
         for name in sorted(self.covering(file, line, _LINES_UP), key=rank):
             took = self._measured[name][1]
-            if len(names) < _MOST and (seconds + took <= _SECONDS or not names):
+            if len(names) < _MOST and (seconds + took <= self.seconds or not names):
                 seconds, names = seconds + took, [*names, name]
         files = list(dict.fromkeys(name.partition("::")[0] for name in names[:_FIRST]))
         first = sorted(names[:_FIRST], key=lambda name: files.index(name.partition("::")[0]))
@@ -202,6 +208,7 @@ class Bench:
         words = ["-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", f"--timeout={_TEST_S}"]
         words += ["--all"] if is_all else ["-m", coverage_map.QUICK]
         words += [f"--deselect={name}" for name in left_out]
+        limit_s = max(_LONG_LIMIT_S if is_all else _LIMIT_S, 2 * self._lines.seconds)
         child = subprocess.Popen(
             [self._python, *words, f"@{arguments}"],
             cwd=self._copy,
@@ -213,7 +220,7 @@ class Bench:
             start_new_session=True,
         )
         try:
-            output, _ = child.communicate(timeout=_LONG_LIMIT_S if is_all else _LIMIT_S)
+            output, _ = child.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired:
             os.killpg(child.pid, signal.SIGKILL)
             child.communicate()
@@ -248,7 +255,7 @@ def try_all(options: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory(prefix="mutations-") as folder, options.out.open("a") as out:
         copy = Path(folder).resolve() / "tree"
         coverage_map.copy_tree(options.tree, copy)
-        bench = Bench(copy, str(options.python.absolute()), Map(options.data))
+        bench = Bench(copy, str(options.python.absolute()), Map(options.data, options.seconds))
         for mutation in read_mutations():
             if mutation.number in done or (options.only and mutation.number not in options.only):
                 continue
@@ -307,6 +314,7 @@ def main() -> int:
         step.add_argument("--count", type=int, default=100, help="of draw: how many")
         step.add_argument("--out", type=Path, help="of try: the file of the results")
         step.add_argument("--only", type=lambda text: {*map(int, text.split(","))}, help="of try: numbers")
+        step.add_argument("--seconds", type=int, default=_SECONDS, help="of try: the tests of one mutation")
     step = steps.add_parser("table")
     step.add_argument("before", type=Path)
     step.add_argument("after", type=Path)
