@@ -9,10 +9,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_lines import command_lines
 from tqdm import tqdm
 
 import nbckpt
@@ -323,6 +325,11 @@ def test_an_unreadable_run_is_a_one_line_error(job: Path, capsys: pytest.Capture
         assert err.count("\n") == 1
 
 
+def is_paused(job: Path) -> bool:
+    journal = (job / ".nbckpt/experiments/e/t0/events.jsonl").read_text()
+    return '"event":"pause"' in journal.splitlines()[-1]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "status"),
@@ -345,8 +352,7 @@ def test_a_signal_pauses_trials_with_a_hint_how_to_resume(job: Path, number: int
         "nbckpt: interrupted: 1 trial, 1 paused. Resume: nbckpt resume e",
         "nbckpt: interrupted; running trials are paused. Show them: nbckpt trials",
     }
-    journal = job / ".nbckpt" / "experiments" / "e" / "t0" / "events.jsonl"
-    assert '"event":"pause"' in journal.read_text().splitlines()[-1]
+    assert is_paused(job)
 
 
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="no terminals there")
@@ -355,20 +361,14 @@ def test_closing_the_terminal_pauses_trials(job: Path) -> None:
     (job / "cli_slow.py").write_text(SLOW.replace("nbckpt.report", "print('.'); nbckpt.report"))
     ours, theirs = os.openpty()
     command = [sys.executable, "-m", "nbckpt", "run", "cli_slow.py:train", "--name", "e"]
-    with subprocess.Popen(
-        command,
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        start_new_session=True,
-        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-    ) as process:
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
+    control = partial(fcntl.ioctl, 0, termios.TIOCSCTTY, 0)
+    with subprocess.Popen(command, **streams, start_new_session=True, preexec_fn=control) as process:
         os.close(theirs)
         assert b"it" in os.read(ours, 2)
         os.close(ours)  # sends SIGHUP
         process.wait(60)
-    journal = job / ".nbckpt" / "experiments" / "e" / "t0" / "events.jsonl"
-    assert '"event":"pause"' in journal.read_text().splitlines()[-1]
+    assert is_paused(job)
 
 
 def test_run_keeps_an_ignored_hangup_signal_ignored(job: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -423,16 +423,11 @@ def train(config):
 
 
 ODD = {"zero": "a\0b", "half": "\ud800", "long": "x" * 5000, "deep": "(" * 5000}
-TAKING_ODD = """
-ls --store ODD
-export one ODD --store STORE
-import ODD --store STORE
-reproduce one -o ODD --store STORE
-reproduce ODD --store STORE
-push ODD --store STORE
-sync ODD --store STORE
-track base lr=ODD --store STORE
-""".strip().splitlines()
+TAKING_ODD = command_lines("""
+ls --store ODD, export one ODD --store STORE, import ODD --store STORE
+reproduce one -o ODD --store STORE, reproduce ODD --store STORE
+push ODD --store STORE, sync ODD --store STORE, track base lr=ODD --store STORE
+""")
 
 
 def test_a_word_that_no_path_can_be_is_a_one_line_error(

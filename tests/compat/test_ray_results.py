@@ -55,11 +55,8 @@ def test_a_tuner_reads_the_results_of_ray(tmp_path: Path) -> None:
     with (trial / "result.json").open("a") as file:
         file.write(json.dumps({"training_iteration": 4, "checkpoint_dir_name": "checkpoint_000010"}))
     (result,) = tune.Tuner.restore(tmp_path).get_results()
-    assert (result.config["lr"], str(result.error), result.metrics["training_iteration"]) == (
-        0.1,
-        "Traceback: lost",
-        4,
-    )
+    assert (result.config["lr"], str(result.error)) == (0.1, "Traceback: lost")
+    assert result.metrics["training_iteration"] == 4
     assert [metrics["training_iteration"] for _, metrics in result.best_checkpoints] == [2, 4]
     first = result.get_best_checkpoint("loss", "min")
     assert first is not None
