@@ -480,8 +480,7 @@ def test_a_full_store_leaves_the_result_of_the_cell(
 
 
 def test_results_are_hidden_shown_and_removed_by_name(cells: Notebook, ran: Any) -> None:
-    cells.run(once("x = 1"), "%ckpt save own x")
-    assert "prep" not in str(cells.run("%ckpt ls"))
+    assert "prep" not in str(cells.run(once("x = 1"), "%ckpt save own x", "%ckpt ls"))
     assert "x" in str(cells.run("%ckpt show cell:prep"))
     assert "Did you mean 'cell:prep'?" in cells.error("%ckpt rm prep")
     cells.run("%ckpt rm cell:prep", once("x = 1"))
@@ -519,8 +518,7 @@ def test_each_name_of_a_kept_cell_is_removed_alone(
         cells.run(f"%ckpt restore {stays}")
         in_new_kernel("%ckpt undo")
         assert {str(ref) for ref in Tracker(store).history.refs()} == {"kept@1", "cell:prep@1"}
-    cells.run(f"%ckpt rm {order[0]}")
-    assert cells.run(f"%ckpt rm {order[1]}").freed > 100_000
+    assert cells.run(f"%ckpt rm {order[0]}", f"%ckpt rm {order[1]}").freed > 100_000
     assert len(cells.run("%ckpt gc").collected.packs) == 1
     assert list(Tracker(store).store.keys("cells/")) == list(Tracker(store).store.keys("trash/cells/")) == []
 
@@ -613,8 +611,7 @@ def test_what_is_captured_is_not_shown_when_it_comes_back(
 
 
 def test_a_cell_inside_does_not_end_the_kept_cell(cells: Notebook, ran: Any) -> None:
-    cells.run("%%ckpt cell prep\n%time get_ipython().run_cell('x = 2')\nx + 1")
-    assert cells.run("_") == 3
+    assert cells.run("%%ckpt cell prep\n%time get_ipython().run_cell('x = 2')\nx + 1", "_") == 3
 
 
 def test_the_line_must_be_the_first_of_its_cell(cells: Notebook, ran: Any) -> None:

@@ -41,16 +41,14 @@ def test_restore_replaces_a_live_class_and_undo_brings_it_back(notebook: Noteboo
 def test_a_save_does_not_change_live_classes(notebook: Notebook) -> None:
     notebook.run("class Odd:\n    def __getstate__(self): return {}\n    def hi(self): return 1\nodd = Odd()")
     before = notebook.run("Odd.hi")
-    notebook.run("%ckpt save odd")
-    assert notebook.run("Odd.hi") is before
+    assert notebook.run("%ckpt save odd", "Odd.hi") is before
 
 
 def test_a_restored_class_counts_as_unchanged(notebook: Notebook) -> None:
     notebook.run(CLASS)
     notebook.run("class Disc(Circle):\n    def __init__(self):\n        self.radius = 2\ndisc = Disc()")
     first = notebook.run("%ckpt save shapes").saved.manifest.values
-    notebook.run("%ckpt restore shapes")
-    differences = notebook.run("%ckpt diff shapes").compared.differences
+    differences = notebook.run("%ckpt restore shapes", "%ckpt diff shapes").compared.differences
     names = ["Circle", "Disc", "circle", "disc", "math"]
     assert {difference.name: difference.change for difference in differences} == dict.fromkeys(names, "same")
     second = notebook.run("%ckpt save shapes").saved.manifest.values
@@ -59,5 +57,4 @@ def test_a_restored_class_counts_as_unchanged(notebook: Notebook) -> None:
 
 def test_an_enum_is_restored_as_itself(notebook: Notebook) -> None:
     notebook.run("import enum\nclass Colour(enum.Enum):\n    RED = 1\nc = Colour.RED", "%ckpt save colours")
-    notebook.run("del c, Colour", "%ckpt restore colours")
-    assert notebook.run("c is Colour.RED, c.value") == (True, 1)
+    assert notebook.run("del c, Colour", "%ckpt restore colours", "c is Colour.RED, c.value") == (True, 1)

@@ -34,15 +34,13 @@ def test_deleted_variables_are_restored(notebook: Notebook) -> None:
 
 
 def test_a_save_of_everything_leaves_out_ipythons_variables(notebook: Notebook) -> None:
-    notebook.run("x = 1", "x")
-    saved = notebook.run("%ckpt save").saved
+    saved = notebook.run("x = 1", "x", "%ckpt save").saved
     assert [value.name for value in saved.manifest.values if "." not in value.name] == ["x"]
     assert str(saved.ref) == "session@1"
 
 
 def test_all_includes_earlier_results(notebook: Notebook) -> None:
-    notebook.run("40 + 2")
-    saved = notebook.run("%ckpt save --all").saved
+    saved = notebook.run("40 + 2", "%ckpt save --all").saved
     names = {value.name for value in saved.manifest.values}
     assert "_" in names
     assert names.isdisjoint({"In", "Out", "get_ipython", "_i", "_oh"})
@@ -103,8 +101,7 @@ def test_an_unpicklable_object_is_named_and_the_rest_is_saved(notebook: Notebook
 
 
 def test_a_checkpoint_named_like_a_variable_says_what_it_holds(notebook: Notebook) -> None:
-    notebook.run("x, y = 1, 2")
-    assert "To save only the variable: %ckpt save x x" in str(notebook.run("%ckpt save x"))
+    assert "To save only the variable: %ckpt save x x" in str(notebook.run("x, y = 1, 2", "%ckpt save x"))
     assert "that variable was not saved: %ckpt save NAME x y" in str(notebook.run("%ckpt save x y"))
     assert not notebook.run("%ckpt save x x y").warns
     assert not notebook.run("%ckpt save n x y").warns
@@ -153,21 +150,18 @@ def test_an_error_is_one_line_with_advice(notebook: Notebook, subtests: pytest.S
 
 
 def test_braces_and_dollars_are_not_expanded(notebook: Notebook) -> None:
-    notebook.run("x = 1")
-    assert notebook.run("%ckpt save n -m '{x} $x'").saved.manifest.message == "{x} $x"
+    assert notebook.run("x = 1", "%ckpt save n -m '{x} $x'").saved.manifest.message == "{x} $x"
 
 
 def test_the_snippet_restores_without_magics(notebook: Notebook) -> None:
-    notebook.run("x = [1]", "%ckpt save n")
-    code = notebook.run("%ckpt snippet n").code
+    code = notebook.run("x = [1]", "%ckpt save n", "%ckpt snippet n").code
     notebook.run("del x")
     exec(code, notebook.names)
     assert notebook.names["x"] == [1]
 
 
 def test_the_cell_and_the_packages_are_kept(notebook: Notebook) -> None:
-    notebook.run("import numpy as np; x = np.zeros(2)")
-    provenance = notebook.run("%ckpt save n").saved.manifest.provenance
+    provenance = notebook.run("import numpy as np; x = np.zeros(2)", "%ckpt save n").saved.manifest.provenance
     assert provenance["cell"] == {"count": 3, "source": "%ckpt save n"}
     assert provenance["packages"]["numpy"] == np.__version__
 
@@ -221,20 +215,17 @@ def test_the_extension_can_be_loaded_again_and_unloaded(notebook: Notebook) -> N
     assert completions(notebook, "%ckpt rest") == ["restore"]
     notebook.run("%unload_ext nbckpt")
     assert "ckpt" not in notebook.shell.magics_manager.magics["line"]
-    notebook.run("%load_ext nbckpt")
-    assert notebook.run("%ckpt ls").total == 1
+    assert notebook.run("%load_ext nbckpt", "%ckpt ls").total == 1
 
 
 def test_the_store_stays_in_place_after_a_chdir(notebook: Notebook, tmp_path: Path) -> None:
     notebook.run("x = 1", "%ckpt save n")
     (tmp_path / "elsewhere").mkdir()
-    notebook.run("import os; os.chdir('elsewhere')")
-    assert notebook.run("%ckpt ls").total == 1
+    assert notebook.run("import os; os.chdir('elsewhere')", "%ckpt ls").total == 1
 
 
 def test_a_command_accepts_another_store(notebook: Notebook, tmp_path: Path) -> None:
-    notebook.run("x = 1", f"%ckpt save n --store '{tmp_path / 'other store'}'")
-    assert notebook.run("%ckpt ls").total == 0
+    assert notebook.run("x = 1", f"%ckpt save n --store '{tmp_path / 'other store'}'", "%ckpt ls").total == 0
     assert notebook.run(f"%ckpt ls --store '{tmp_path / 'other store'}'").total == 1
 
 

@@ -26,8 +26,7 @@ def test_cells_beside_a_running_trial_are_undone(watched: Notebook) -> None:
     watched.run(TRIAL, "experiment = nbckpt.run(train, name='beside', executor='thread')")
     assert watched.after("a = [1]; alias = a", "alias.append(2)", "%ckpt undo")["a"] == [1]
     assert watched.after("%ckpt redo")["a"] == [1, 2]
-    watched.run("Path('go').touch(); experiment.wait()")
-    assert "1 done" in str(watched.run("%ckpt trials beside"))
+    assert "1 done" in str(watched.run("Path('go').touch(); experiment.wait()", "%ckpt trials beside"))
 
 
 POPULATION = """

@@ -213,8 +213,7 @@ def test_a_held_lock_is_made_again(watched: Notebook) -> None:
 
 
 def test_a_new_kernel_makes_it_again(watched: Notebook) -> None:
-    watched.run("path = ':memory:'", DATABASE, TABLE)
-    point = watched.run("%ckpt history").points[0].id[:8]
+    point = watched.run("path = ':memory:'", DATABASE, TABLE, "%ckpt history").points[0].id[:8]
     watched.run("%ckpt auto off", "%unload_ext nbckpt", "del db, path", "%load_ext nbckpt")
     done = watched.run(f"%ckpt checkout {point}")
     assert "db could not be kept: cells" in notes(done)
@@ -258,8 +257,7 @@ def test_cells_beyond_the_budget_run_again_together(watched: Notebook) -> None:
 
 def test_undo_says_how_many_cells_it_took_back(watched: Notebook) -> None:
     run_without_points(watched, "a = 1", "b = 2")
-    watched.run("c = 3")
-    undone = str(watched.run("_u = %ckpt undo\n_u"))
+    undone = str(watched.run("c = 3", "_u = %ckpt undo\n_u"))
     assert "2 cells without a point were undone too: %ckpt auto on --budget" in undone
     assert not {"a", "b", "c"} & watched.names.keys()
 

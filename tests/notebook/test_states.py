@@ -37,8 +37,7 @@ def test_states_are_saved_on_request_and_listed(made: Notebook) -> None:
     assert "6 variables, " in str(made.run("%ckpt save plain -x holder"))
     assert "6 variables and 2 states, " in str(made.run("%ckpt save one -x holder --states"))
     assert "state:steps" in str(made.run("%ckpt show one"))
-    made.run("%ckpt save only rates --states")
-    assert "states: schedule, steps" in str(made.run("%ckpt ls only"))
+    assert "states: schedule, steps" in str(made.run("%ckpt save only rates --states", "%ckpt ls only"))
 
 
 def test_a_save_of_states_needs_a_state(notebook: Notebook) -> None:
@@ -72,24 +71,20 @@ def test_a_dry_run_and_a_prefix_load_no_states(made: Notebook) -> None:
 
 
 def test_a_state_that_is_not_live_is_named_with_advice(made: Notebook) -> None:
-    made.run("%ckpt save one rates --states", "holder.counter.close()")
-    restored = str(made.run("%ckpt restore one"))
+    restored = str(made.run("%ckpt save one rates --states", "holder.counter.close()", "%ckpt restore one"))
     assert "1 variable and 1 state" in restored
     assert "no live state has this name. Make the state first" in restored
 
 
 def test_diff_compares_saved_states_with_live_states(made: Notebook) -> None:
-    made.run("%ckpt save one rates --states")
-    assert "state:" not in str(made.run("%ckpt diff one"))
-    made.run("holder.counter.count = 9")
-    text = str(made.run("%ckpt diff one"))
+    assert "state:" not in str(made.run("%ckpt save one rates --states", "%ckpt diff one"))
+    text = str(made.run("holder.counter.count = 9", "%ckpt diff one"))
     assert "state:steps" in text
     assert "state:schedule" not in text
 
 
 def test_leaving_the_states_out_of_a_later_save_deletes_none(made: Notebook) -> None:
-    made.run("%ckpt save one -x holder --states", "%ckpt save two")
-    manifest = made.run("%ckpt show two").row.manifest
+    manifest = made.run("%ckpt save one -x holder --states", "%ckpt save two", "%ckpt show two").row.manifest
     assert manifest.deleted == ()
 
 
@@ -142,8 +137,7 @@ def train(config):
 
 
 def test_states_of_a_trial_can_be_loaded_in_the_notebook(made: Notebook) -> None:
-    made.run(TRAIN, "%ckpt run train --name e --every 2 --wait")
-    restored = str(made.run("%ckpt restore t0@2"))
+    restored = str(made.run(TRAIN, "%ckpt run train --name e --every 2 --wait", "%ckpt restore t0@2"))
     assert restored.startswith("Restored 0 variables and 1 state from e/t0@2")
     assert made.names["holder"].counter.count == 2
     assert made.after("%ckpt undo")["holder"].counter.count == 3

@@ -16,8 +16,7 @@ from waiting import until
 
 def test_push_and_pull_report_the_transferred_files(notebook: Notebook, tmp_path: Path) -> None:
     there = tmp_path / "there"
-    notebook.run("x = 1\n%ckpt save one")
-    pushed = str(notebook.run(f"%ckpt push {there}"))
+    pushed = str(notebook.run("x = 1\n%ckpt save one", f"%ckpt push {there}"))
     assert f"to {there}" in pushed
     assert pushed.startswith("Pushed 3 files")
     assert str(notebook.run(f"%ckpt push {there}")) == f"Nothing new for {there}: 3 files there already"
@@ -31,8 +30,7 @@ def test_a_pull_says_which_checkpoints_others_signed(
 ) -> None:
     there, other = tmp_path / "there", tmp_path / "other"
     monkeypatch.setenv("NBCKPT_SECRET_FILE", str(tmp_path / "colleague"))
-    notebook.run("x = 1\n%ckpt save one\nx = 2")
-    newest = notebook.run("%ckpt save two").saved.manifest.id[:8]
+    newest = notebook.run("x = 1\n%ckpt save one\nx = 2", "%ckpt save two").saved.manifest.id[:8]
     notebook.run(f"%ckpt push {there}")
     monkeypatch.setenv("NBCKPT_SECRET_FILE", str(tmp_path / "mine"))
     note = f"2 checkpoints are not signed by you. Look at one before you trust it: %ckpt show {newest}"

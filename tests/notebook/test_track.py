@@ -66,22 +66,14 @@ def test_an_error_after_a_report_of_a_thread_fails_nothing(cells: Notebook) -> N
     assert open_trials()
 
 
-STOP = ["KeyboardInterrupt", "__import__('asyncio').CancelledError"]
-"""What Stop raises in a cell, and in one that awaits something."""
-
-
-@pytest.mark.parametrize("stop", STOP)
-def test_stop_leaves_the_trial_open_for_the_next_cell(stop: str, cells: Notebook) -> None:
+@pytest.mark.parametrize("stop", ["KeyboardInterrupt", "__import__('asyncio').CancelledError"])
+def test_stop_leaves_the_trial_open_and_the_end_pauses_it(stop: str, cells: Notebook) -> None:
+    """Stop raises the one in a cell, and the other in a cell that awaits something."""
     cells.run("run = nbckpt.track('e')")
     cells.error(f"run.report(loss=1)\nraise {stop}")
     cells.run("run.report(loss=2)")
     assert trials()[0].iteration == 2
-
-
-@pytest.mark.parametrize("stop", STOP)
-def test_a_kernel_that_ends_after_a_stop_pauses_the_trial(stop: str, cells: Notebook) -> None:
-    cells.run("run = nbckpt.track('e')")
-    cells.error(f"run.report(loss=1)\nraise {stop}")
+    cells.error(f"run.report(loss=3)\nraise {stop}")
     cells.shell.events.trigger("post_run_cell", None)  # so ends a cell that Stop ended before it began
     cells.shell.kernel = object()
     try:

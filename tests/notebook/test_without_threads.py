@@ -79,12 +79,10 @@ def test_trials_run_one_after_the_other_and_say_so_once(no_threads: Notebook) ->
 
 def test_a_sync_is_one_push_and_explains_the_next(no_threads: Notebook, tmp_path: Path) -> None:
     there = tmp_path / "there"
-    no_threads.run("x = 1\n%ckpt save one")
-    said = str(no_threads.run(f"%ckpt sync {there}"))
+    said = str(no_threads.run("x = 1\n%ckpt save one", f"%ckpt sync {there}"))
     assert said.startswith("Pushed 3 files")
     assert "Threads cannot start here, so each %ckpt sync pushes once." in said
-    no_threads.run("x = 2\n%ckpt save one")
-    assert "with each %ckpt sync" in str(no_threads.run("%ckpt sync --status"))
+    assert "with each %ckpt sync" in str(no_threads.run("x = 2\n%ckpt save one", "%ckpt sync --status"))
     assert len(list((there / "checkpoints").iterdir())) == 1
     assert str(no_threads.run("%ckpt sync")).startswith("Pushed 2 files")
     no_threads.run("%ckpt sync off")

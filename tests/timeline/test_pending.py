@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -104,32 +105,23 @@ def test_a_cell_that_may_write_to_lent_memory_waits(kernel: Kernel, monkeypatch:
 
 
 @pytest.mark.parametrize(
-    ("touched", "seconds"),
+    ("names", "everything", "most_copied", "waits"),
     [
-        (Touched(frozenset({"c"})), 0.02),
-        (Touched(frozenset({"a"})), None),
-        (Touched(frozenset(), "it may change everything"), None),
+        ("c", None, 0, [0.02]),
+        ("a", None, 0, [None]),
+        ("", "it may change everything", 0, [None]),
+        ("a", None, 64 << 20, []),  # the point has copies
     ],
 )
 def test_only_a_cell_that_may_change_lent_memory_waits_long(
-    kernel: Kernel, touched: Touched, seconds: float | None, monkeypatch: pytest.MonkeyPatch
+    kernel: Kernel, names: str, everything: str | None, most_copied: int, waits: list[float | None]
 ) -> None:
-    monkeypatch.setattr(later, "MOST_COPIED", 0)
-    kernel.run("a[0] = 1; b = 3")
-    waits: list[float | None] = []
-    with monkeypatch.context() as patch:
-        patch.setattr(Pending, "wait", lambda _, seconds=None: bool(waits.append(seconds)))
-        kernel.timeline.make_way(touched)
-    assert waits == [seconds]
-
-
-def test_a_cell_does_not_wait_for_a_point_that_has_copies(
-    kernel: Kernel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kernel.run("a[0] = 1; b = 3")
-    with monkeypatch.context() as patch:
-        patch.setattr(Pending, "wait", lambda *_: pytest.fail("it waits"))
-        kernel.timeline.make_way(Touched(frozenset({"a"})))
+    waited: list[float | None] = []
+    with patch.object(later, "MOST_COPIED", most_copied):
+        kernel.run("a[0] = 1; b = 3")
+    with patch.object(Pending, "wait", lambda _, seconds=None: bool(waited.append(seconds))):
+        kernel.timeline.make_way(Touched(frozenset(names), everything))
+    assert waited == waits
 
 
 def test_one_point_copies_at_most_64_mib(kernel: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
