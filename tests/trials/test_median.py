@@ -103,7 +103,7 @@ def test_a_repeated_report_counts_once() -> None:
     )
 
 
-def test_steps_of_seconds_are_as_long_as_every_says() -> None:
+def test_steps_may_be_seconds_and_may_be_skipped() -> None:
     scheduler = rule(0, 1, every=60, time_attr="time_total_s")
 
     def at(number: int, seconds: float, loss: float) -> bool:
@@ -115,9 +115,6 @@ def test_steps_of_seconds_are_as_long_as_every_says() -> None:
     assert not at(1, 59, 2.0)
     assert at(1, 119, 2.0)
     assert not at(1, 119.5, 2.0)
-
-
-def test_a_trial_that_skips_steps_is_compared_at_them() -> None:
     scheduler = rule(min_samples=1)
     scheduler.reported(reported(0, 1, 1.0))
     scheduler.reported(reported(0, 10, 5.0))
@@ -141,6 +138,9 @@ def test_a_loss_that_is_no_number_is_worse_than_any() -> None:
     scheduler.reported(reported(0, 1, 1.0))
     decision = scheduler.reported(reported(1, 1, float("nan")))
     assert "so far, not a finite number, is worse than 1," in decision.reason
+    median = MedianStopping(metric="loss", mode="min")
+    assert median.value({"loss": 10**400}) is None
+    assert median.trained({"training_iteration": 3}) == 3
 
 
 @pytest.mark.parametrize(("wrong", "message"), [({"min_samples": 0}, "1 or more"), ({"every": 0}, "above 0")])
@@ -164,9 +164,3 @@ def test_worse_trials_of_an_experiment_stop() -> None:
     stopped = experiment.trials[3]
     assert (stopped.status, stopped.stopped_early) == (Status.TERMINATED, True)
     assert "is worse than 0.2, the median of 3 other trials" in stopped.note
-
-
-def test_a_huge_integer_is_no_value() -> None:
-    median = MedianStopping(metric="loss", mode="min")
-    assert median.value({"loss": 10**400}) is None
-    assert median.trained({"training_iteration": 3}) == 3

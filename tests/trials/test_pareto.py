@@ -33,12 +33,6 @@ BOTH = {"metric": ["loss", "size"], "mode": ["min", "min"]}
 FEW = st.sampled_from([0.0, -0.0, 1, 2, 1 << 1100, math.inf, -math.inf, math.nan, None])
 
 
-@pytest.fixture(autouse=True)
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
-    return tmp_path / "store"
-
-
 def with_values(folder: Path, at: int, **values: float | None) -> Trial:
     trial = Trial(folder / f"t{at}", {})
     known = {name: value for name, value in values.items() if value is not None}
@@ -67,23 +61,17 @@ def test_the_front_is_what_no_other_trial_dominates(rows: list[Any], modes: tupl
         for trial, row in zip(trials, rows, strict=True)
     }
     whole = {trial: point for trial, point in points.items() if not any(map(math.isnan, point))}
-    expected = {
-        trial
-        for trial, point in whole.items()
-        if not any(surpasses(other, point) for other in whole.values())
-    }
+    losers = {trial for trial, point in whole.items() for other in whole.values() if surpasses(other, point)}
     front = front_of(trials, objectives)
-    assert set(front) == expected
-    assert len(front) == len(expected)
+    assert set(front) == whole.keys() - losers
+    assert len(front) == len(whole) - len(losers)
     first = [whole[trial][0] for trial in front]
     assert first == sorted(first)
     assert set(front_first(trials, objectives)) == set(trials)
     assert front_first(trials, objectives)[: len(front)] == front
 
 
-@given(
-    st.lists(st.lists(st.integers(0, 9), min_size=3, max_size=3).map(tuple), max_size=40), st.integers(1, 7)
-)
+@given(st.lists(st.tuples(*[st.integers(0, 9)] * 3), max_size=40), st.integers(1, 7))
 def test_blocks_do_not_change_the_front(points: list[tuple[int, ...]], block: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(algorithm, "BLOCK", block)
@@ -135,10 +123,7 @@ def test_pareto_returns_the_front_and_best_asks_which() -> None:
         assert [trial.config["x"] for trial in experiment.pareto(["loss", "size"], modes)] == [2, -1]
     with pytest.raises(UsageError, match="two objectives or more"):
         experiment.pareto(["loss"])
-
-
-def test_one_objective_has_no_front() -> None:
-    experiment = made(metric=["loss"], mode=["min"])
+    experiment = made(metric=["loss"], mode=["min"], name="one")
     assert (experiment.spec.metric, experiment.spec.mode, experiment.spec.others) == ("loss", "min", ())
     assert "pareto" not in str(experiment).lower()
     with pytest.raises(UsageError, match="two objectives or more"):
@@ -163,11 +148,10 @@ def test_objectives_that_do_not_fit_are_refused(store: Path, subtests: pytest.Su
             assert not store.exists()
 
 
-def test_one_mode_may_stand_for_all_metrics() -> None:
-    assert [str(objective) for objective in made(mode="max").spec.objectives] == ["loss (max)", "size (max)"]
-
-
 def test_objectives_survive_a_restart_and_are_in_the_file() -> None:
+    """One mode may stand for all metrics."""
+    both = made(mode="max", name="both").spec.objectives
+    assert [str(objective) for objective in both] == ["loss (max)", "size (max)"]
     folder = made(mode=["min", "max"]).folder
     shutdown.live.clear()
     experiment = nbckpt.open_experiment("e")

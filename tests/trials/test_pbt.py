@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,7 +26,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trials.conftest import forget
 from trials.kills import Killed, kill_at
-from trials.runs import ran
 
 import nbckpt
 from nbckpt.cli import main
@@ -205,15 +204,20 @@ def test_a_value_that_would_be_infinite_is_drawn_again(subtests: pytest.Subtests
                 assert explored(value, values, random.Random(1), 0.0, (10.0,)) == 4.0
 
 
-def train(config: dict[str, Any]) -> None:
-    """Add x up, from the sum in the checkpoint. The checkpoint says by which values."""
+def sums(config: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Add x up, from the sum in the checkpoint."""
     checkpoint = nbckpt.get_checkpoint()
-    saved = checkpoint.to_dict() if checkpoint else {"total": 0.0, "by": []}
-    total, by = saved["total"], saved["by"]
+    saved = checkpoint.to_dict() if checkpoint else {"total": 0.0, "at": 0}
+    total, at = saved["total"], saved["at"]
     while True:
-        total, by = total + config["x"], [*by, config["x"]]
-        made = {"total": total, "by": by} if nbckpt.should_checkpoint() else None
-        nbckpt.report(total=total, x=config["x"], checkpoint=made)
+        total, at = total + config["x"], at + 1
+        made = {"total": total, "at": at} if nbckpt.should_checkpoint() else None
+        yield {"total": total, "at": at, "x": config["x"], "checkpoint": made}
+
+
+def train(config: dict[str, Any]) -> None:
+    for result in sums(config):
+        nbckpt.report(**result)
 
 
 class Sum(Trainable):
@@ -237,10 +241,16 @@ def pbt(interval: float = 4, max_t: float = 12, **options: Any) -> PBT:
     return PBT(interval, max_t=max_t, mutations={"x": nbckpt.uniform(0.5, 16)}, **options)
 
 
-def search(function: Any = train, *, scheduler: Any = None, xs: int = 4, **options: Any) -> Experiment:
+def begun(function: Any = train, *, scheduler: Any = None, xs: int = 4, **options: Any) -> Experiment:
     space = {"x": nbckpt.grid_search(XS[:xs]), "twice": nbckpt.sample_from(lambda spec: spec.config.x * 2)}
     options = {"executor": "inline", "name": "e", "metric": "total", "mode": "max", "seed": 1} | options
-    return ran(function, space, scheduler=scheduler or pbt(), provenance=False, **options)
+    return nbckpt.run(function, space, scheduler=scheduler or pbt(), provenance=False, **options)
+
+
+def search(function: Any = train, **options: Any) -> Experiment:
+    experiment = begun(function, **options)
+    assert experiment.wait(SECONDS)
+    return experiment
 
 
 def decided(trial: Trial, *kinds: str) -> list[dict[str, Any]]:
@@ -597,7 +607,7 @@ def test_a_trial_that_waits_to_take_over_says_so() -> None:
 def test_a_user_may_pause_resume_and_stop_beside_it() -> None:
     def acts(config: dict[str, Any]) -> None:
         trial = nbckpt.get_context().id
-        for result in _steps(config):
+        for result in sums(config):
             done = shutdown.live[folder].trial(trial).iteration
             if done == 5 and trial == "t1" and not actions:
                 actions.append(trial)
@@ -617,16 +627,6 @@ def test_a_user_may_pause_resume_and_stop_beside_it() -> None:
     assert [by[name].iteration for name in ("t0", "t1", "t3")] == [12] * 3
     for trial in by.values():
         assert [result["training_iteration"] for result in trial.results] == [*range(1, trial.iteration + 1)]
-
-
-def _steps(config: dict[str, Any]) -> Any:
-    checkpoint = nbckpt.get_checkpoint()
-    saved = checkpoint.to_dict() if checkpoint else {"total": 0.0, "at": 0}
-    total, at = saved["total"], saved["at"]
-    while True:
-        total, at = total + config["x"], at + 1
-        made = {"total": total, "at": at} if nbckpt.should_checkpoint() else None
-        yield {"total": total, "at": at, "checkpoint": made}
 
 
 def test_a_stop_of_all_ends_trials_that_are_paused() -> None:
@@ -668,11 +668,9 @@ def test_a_cell_that_runs_again_meanwhile_goes_on(tmp_path: Path) -> None:
             if result["training_iteration"] == 5:
                 reported.set()
 
-    options = {"executor": "thread", "name": "e", "metric": "total", "mode": "max", "folder": tmp_path}
-    space = {"x": nbckpt.grid_search(XS), "twice": nbckpt.sample_from(lambda spec: spec.config.x * 2)}
-    nbckpt.run(train, space, scheduler=pbt(), callbacks=[Tells()], **options)
+    begun(executor="thread", folder=tmp_path, callbacks=[Tells()])
     assert reported.wait(SECONDS)
-    again = ran(train, space, scheduler=pbt(), **options)
+    again = search(executor="thread", folder=tmp_path)
     assert [trial.status for trial in again.trials] == ["TERMINATED"] * 4
     for trial in again.trials:
         assert [result["training_iteration"] for result in trial.results] == [*range(1, 13)]
@@ -699,7 +697,7 @@ def test_rm_refuses_a_checkpoint_of_a_trial_that_goes_on() -> None:
     refused = []
 
     def tries(config: dict[str, Any]) -> None:
-        for result in _steps(config):
+        for result in sums(config):
             if result["at"] == 6:
                 refused.append(main(["rm", "e/t0@4"]))
             nbckpt.report(**result)

@@ -77,15 +77,13 @@ def seen(experiment: Experiment, name: str) -> list[Any]:
 
 
 def test_each_trial_has_a_process_that_ran_nothing_before(started: list[Interpreter]) -> None:
+    """The only trial starts no second one."""
+    run({})
+    assert len(started) == 1
     experiment = run({"x": nbckpt.grid_search([1, 2, 3])})
     assert seen(experiment, "is_new") == [True] * 3
     assert seen(experiment, "env") == [""] * 3
-    assert sorted(seen(experiment, "pid")) == sorted(python.process.pid for python in started)
-
-
-def test_the_only_trial_starts_no_second_process(started: list[Interpreter]) -> None:
-    run({})
-    assert len(started) == 1
+    assert sorted(seen(experiment, "pid")) == sorted(python.process.pid for python in started[1:])
 
 
 def test_a_process_as_it_was_before_a_change_is_not_used(
@@ -99,9 +97,8 @@ def test_a_process_as_it_was_before_a_change_is_not_used(
         "t3": lambda: None,
     }
     former = str(Path.cwd())
-    experiment = run(
-        {"x": nbckpt.grid_search([1, 2, 3, 4])}, callbacks=[Between(lambda trial: changes[trial.id]())]
-    )
+    between = Between(lambda trial: changes[trial.id]())
+    experiment = run({"x": nbckpt.grid_search([1, 2, 3, 4])}, callbacks=[between])
     assert seen(experiment, "env") == ["", "changed", "changed", "changed"]
     assert seen(experiment, "folder") == [former, former, str(tmp_path), str(tmp_path)]
     assert [path == str(tmp_path / "first") for path in seen(experiment, "path")] == [False] * 3 + [True]
@@ -133,9 +130,7 @@ def test_a_dead_spare_is_replaced(started: list[Interpreter]) -> None:
     assert second.process.pid != first.process.pid
     kept.prepare(environment)
     third = kept.take(environment)
-    assert [python.process.pid for python in started] == [
-        python.process.pid for python in (first, second, third)
-    ]
+    assert started == [first, second, third]
     second.end()
     third.end()
 
@@ -191,18 +186,10 @@ time.sleep(600)
 """
 
 
-def test_no_process_outlives_a_killed_kernel(tmp_path: Path) -> None:
-    kernel = subprocess.Popen(
-        [sys.executable, "-c", KERNEL],
-        stdout=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"NBCKPT_STORE": str(tmp_path / "store")},
-    )
-    assert kernel.stdout is not None
-    pids = next(kernel.stdout).split()
-    kernel.kill()
-    kernel.wait()
-    kernel.stdout.close()
+def test_no_process_outlives_a_killed_kernel() -> None:
+    with subprocess.Popen([sys.executable, "-c", KERNEL], stdout=subprocess.PIPE, text=True) as kernel:
+        pids = next(kernel.stdout).split()
+        kernel.kill()
     assert len(pids) == 2  # the process of a trial, and the spare
     for pid in pids:
         wait_for_end(int(pid))

@@ -8,6 +8,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context
 from pathlib import Path
 from typing import Any
@@ -90,7 +91,7 @@ def test_a_stop_reaches_a_trial_that_opens_again(monkeypatch: pytest.MonkeyPatch
     assert internals(experiment).asked("t0") == "stop"
 
 
-def test_a_with_block_ends_its_trial(store: Path) -> None:
+def test_a_with_block_ends_its_trial(store: Path, subtests: pytest.Subtests) -> None:
     with nbckpt.track("e") as run:
         run.report(loss=1)
     with pytest.raises(ZeroDivisionError), nbckpt.track("e") as run:
@@ -103,16 +104,13 @@ def test_a_with_block_ends_its_trial(store: Path) -> None:
     assert [trial.status for trial in paused] == [Status.PAUSED, Status.PAUSED]
     assert failed.error == "ZeroDivisionError: division by zero"
     assert "loss=1 / 0" in failed.traceback
-
-
-@pytest.mark.parametrize(
-    ("code", "error"), [(None, ""), (0, ""), (1, "SystemExit: 1"), ("diverged", "SystemExit: diverged")]
-)
-def test_an_exit_fails_a_block_unless_its_status_is_0(store: Path, code: Any, error: str) -> None:
-    with pytest.raises(SystemExit), nbckpt.track("e"):
-        sys.exit(code)
-    (trial,) = read(store).trials
-    assert (trial.status, trial.error) == (Status.ERROR if error else Status.TERMINATED, error)
+    ends = {None: "", 0: "", 1: "SystemExit: 1", "diverged": "SystemExit: diverged"}
+    for code, error in ends.items():
+        with pytest.raises(SystemExit), nbckpt.track("exits"):
+            sys.exit(code)
+        trial = read(store, "exits").trials[-1]
+        with subtests.test(code=code):
+            assert (trial.status, trial.error) == (Status.ERROR if error else Status.TERMINATED, error)
 
 
 def test_the_same_code_ends_the_trial_that_it_opened_before(store: Path) -> None:
@@ -132,13 +130,10 @@ def test_finishing_twice_is_finishing_once(store: Path) -> None:
     with pytest.raises(UsageError, match="e/t0 has ended"):
         run.save({"x": 1})
     assert read(store).trials[0].iteration == 0
-
-
-def test_a_result_that_says_done_ends_the_trial(store: Path) -> None:
     run = nbckpt.track("e")
     run.report(loss=1, done=True)
     assert not run.is_open
-    assert read(store).trials[0].status == Status.TERMINATED
+    assert read(store).trials[1].status == Status.TERMINATED
 
 
 def test_a_count_that_is_not_a_number_is_refused(subtests: pytest.Subtests) -> None:
@@ -155,13 +150,6 @@ def test_a_count_that_is_not_a_number_is_refused(subtests: pytest.Subtests) -> N
                 run.report({name: value}, checkpoint={"at": 0})
             run.report(timesteps_this_iter=None, time_this_iter_s="2")
             assert (run.trial.iteration, run.trial.checkpoint_name) == (1, None)
-
-
-def test_a_configuration_is_updated_with_a_dict() -> None:
-    with nbckpt.track("e", a=1) as run:
-        with pytest.raises(UsageError, match=r"update_config\(\[1\]\) takes a dict"):
-            run.update_config([1])  # type: ignore[arg-type]
-        assert run.config == {"a": 1}
 
 
 def test_a_report_without_a_trial_says_once_how_to_open_one(
@@ -220,9 +208,6 @@ def test_save_keeps_what_of_a_namespace_can_be_kept(caplog: pytest.LogCaptureFix
     assert saved["a"] is saved["b"]
     assert "made is not saved" in caplog.text
     assert run.trial.unsaved_results == 0
-
-
-def test_a_report_with_an_unsavable_checkpoint_changes_nothing() -> None:
     run = nbckpt.track("e")
     with pytest.raises(CodecError):
         run.report(loss=1, checkpoint={"made": (x for x in ())})
@@ -252,7 +237,7 @@ def test_an_open_trial_shows_a_number_too_large_for_a_float() -> None:
         assert "loss inf" in repr(run)
 
 
-def test_two_threads_report_each_to_its_own_trial(store: Path) -> None:
+def test_threads_and_tasks_report_each_to_its_own_trial(store: Path) -> None:
     meet = threading.Barrier(2, timeout=60)
 
     def work(lr: int) -> None:
@@ -262,28 +247,23 @@ def test_two_threads_report_each_to_its_own_trial(store: Path) -> None:
             nbckpt.report(loss=lr)
         run.finish()
 
-    threads = [threading.Thread(target=work, args=(lr,)) for lr in (1, 2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(2) as pool:
+        pool.map(work, (1, 2))
     trials = read(store).trials
     assert [set(trial.metric("loss")) for trial in trials] == [{trial.config["lr"]} for trial in trials]
     assert [trial.iteration for trial in trials] == [50, 50]
 
-
-def test_two_tasks_report_each_to_its_own_trial(store: Path) -> None:
-    async def work(lr: int) -> None:
-        with nbckpt.track("e", lr=lr):
+    async def task(lr: int) -> None:
+        with nbckpt.track("f", lr=lr):
             for _ in range(5):
                 nbckpt.report(loss=lr)
                 await asyncio.sleep(0)
 
     async def both() -> None:
-        await asyncio.gather(work(1), work(2))
+        await asyncio.gather(task(1), task(2))
 
     asyncio.run(both())
-    assert [trial.metric("loss") for trial in read(store).trials] == [[1] * 5, [2] * 5]
+    assert [trial.metric("loss") for trial in read(store, "f").trials] == [[1] * 5, [2] * 5]
 
 
 def test_code_without_a_context_reports_to_the_only_open_trial() -> None:
@@ -325,11 +305,15 @@ def test_only_its_own_code_resumes_a_loop(store: Path) -> None:
     assert "nbckpt.track('e', resume=True)" in str(run.experiment)
 
 
-def test_a_name_is_needed() -> None:
+def test_wrong_arguments_are_refused() -> None:
     with pytest.raises(UsageError, match="needs the name of its experiment"):
         nbckpt.track("")
     with pytest.raises(UsageError, match="cannot name an experiment"):
         nbckpt.track("../up")
+    with nbckpt.track("e", a=1) as run:
+        with pytest.raises(UsageError, match=r"update_config\(\[1\]\) takes a dict"):
+            run.update_config([1])  # type: ignore[arg-type]
+        assert run.config == {"a": 1}
 
 
 def test_what_the_loop_prints_is_in_the_log() -> None:
