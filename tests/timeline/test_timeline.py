@@ -39,6 +39,12 @@ class Kernel:
             step = self.timeline.record({}, None if both.everything else both.names)
         return step
 
+    def step(self, *sources: str) -> Step:
+        """Run cells, and return the step of the last, which must change something."""
+        step = self.run(*sources)
+        assert step is not None
+        return step
+
     def save(self, name: str) -> Manifest:
         return self.tracker.save(self.names, name, hidden={"np"}).manifest
 
@@ -74,8 +80,7 @@ def kernel() -> Kernel:
 
 
 def test_a_step_names_what_changed_and_what_went(kernel: Kernel) -> None:
-    step = kernel.run("a = [1]; b = 2; c = 3", "a.append(2); del b")
-    assert step is not None
+    step = kernel.step("a = [1]; b = 2; c = 3", "a.append(2); del b")
     assert (step.changed, step.removed) == (("a",), ("b",))
 
 
@@ -225,9 +230,7 @@ def test_a_failed_point_leaves_its_changes_to_the_next_one(kernel: Kernel) -> No
     full = patch.object(kernel.timeline.history, "publish", side_effect=StoreError("no space left on device"))
     with full, pytest.raises(StoreError):
         kernel.run("a.append(2)")
-    step = kernel.run("b = 1; a")
-    assert step is not None
-    assert step.changed == ("a", "b")
+    assert kernel.step("b = 1; a").changed == ("a", "b")
     assert kernel.undone()["a"] == [1]
 
 
