@@ -16,7 +16,7 @@ from nbckpt.store import base, open_store
 from nbckpt.sync import SyncConfig
 from nbckpt.sync.download import download
 from nbckpt.trials import Experiment, Status
-from nbckpt.trials.engine.experiment import runner_of
+from nbckpt.trials.engine.runner import runner_of
 from nbckpt.trials.executors import artifacts
 from nbckpt.trials.executors import ray as executor
 

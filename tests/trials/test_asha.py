@@ -22,7 +22,7 @@ from nbckpt.commands.values import find_scheduler
 from nbckpt.errors import StoreError, UsageError
 from nbckpt.trials import ASHA, Experiment, MedianStopping, Scheduler, Status, Trainable
 from nbckpt.trials.engine import shutdown
-from nbckpt.trials.engine.experiment import runner_of
+from nbckpt.trials.engine.runner import runner_of
 from nbckpt.trials.model import optuna, summary_file
 from nbckpt.trials.model.decision import Decision
 from nbckpt.trials.model.journal import Journal

@@ -24,7 +24,7 @@ from nbckpt.store import Data, MemoryStore, Store, base, open_store
 from nbckpt.testing import Call, FaultyStore, RecordingStore
 from nbckpt.trials import DurableTrainable, NotDurableError, RetentionPolicy, Status, Trainable, durable
 from nbckpt.trials.checkpoints.durable import DurableFolder
-from nbckpt.trials.engine.experiment import runner_of
+from nbckpt.trials.engine.runner import runner_of
 
 
 class Counter(DurableTrainable):

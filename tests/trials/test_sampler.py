@@ -17,7 +17,7 @@ from nbckpt.commands.values import evaluate, find_scheduler, find_search
 from nbckpt.errors import UsageError
 from nbckpt.trials import Experiment, OptunaPruner, OptunaSampler
 from nbckpt.trials.engine import shutdown
-from nbckpt.trials.engine.experiment import runner_of
+from nbckpt.trials.engine.runner import runner_of
 
 optuna = library("optuna", reason="needs Optuna")
 

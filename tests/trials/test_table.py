@@ -17,7 +17,7 @@ from nbckpt.render import Hint, Page
 from nbckpt.render.sparkline import blocks, svg
 from nbckpt.trials import Experiment, Status, Trial
 from nbckpt.trials.checkpoints.record import Record
-from nbckpt.trials.engine.experiment import runner_of
+from nbckpt.trials.engine.runner import runner_of
 from nbckpt.trials.model import journal
 from nbckpt.trials.model.condensed import Condensed
 from nbckpt.trials.model.recorder import TrialRecorder

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from nbckpt.errors import NbckptError
 from nbckpt.render import Page, Result
 from nbckpt.trials.engine import control, shutdown
-from nbckpt.trials.engine.runner import Runner
+from nbckpt.trials.engine.runner import Runner, runner_of
 from nbckpt.trials.model import spec_file
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.trial import Status, Trial, find_trial, trial_page
@@ -375,11 +375,6 @@ def open_runner(folder: Path, spec: Spec) -> tuple[Experiment, Runner]:
         is_there = known.running or spec_file.is_there(folder)
         experiment = _live[folder] = known if is_there or not known.trials else Experiment(folder, spec)
     return experiment, runner_of(experiment)
-
-
-def runner_of(experiment: Experiment) -> Runner:
-    """Return what runs the trials of an experiment, for nbckpt's own modules."""
-    return experiment._runner
 
 
 def read_experiment(folder: Path) -> Experiment:

@@ -30,6 +30,7 @@ from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.trial import STOPPED, Status, Trial, is_held
 from nbckpt.trials.model.trust import trust_trials
+from nbckpt.trials.model.view import ExperimentView, internals
 from nbckpt.trials.search.base import Search
 from nbckpt.trials.training.function import trainable_class
 from nbckpt.trials.views.metrics import unknown_metrics
@@ -371,3 +372,10 @@ class Runner(TrialSource):
 def _is_interrupted(trial: Trial) -> bool:
     """Return whether the journal of a trial that nobody runs says that it runs, or is about to run again."""
     return trial.status in {Status.RUNNING, Status.PENDING} and trial.attempts > 0
+
+
+def runner_of(experiment: ExperimentView) -> Runner:
+    """Return what runs the trials of an experiment."""
+    runner = internals(experiment)
+    assert isinstance(runner, Runner)
+    return runner
