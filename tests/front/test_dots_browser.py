@@ -156,8 +156,3 @@ def test_the_best_in_sight_have_the_colours(panel: Locator) -> None:
     expect(panel.locator(".nb-plot-foot")).to_contain_text(re.compile(r"^5 best of \d+ in colour"))
     expect(panel.locator(".nb-rows .nb-swatch")).to_have_count(5)
     expect(panel.locator(".nb-heading")).to_contain_text("t52, loss 0.1602")
-
-
-def test_a_card_has_a_second_metric(page: Page) -> None:
-    panel = opened(page, width=480)
-    expect(panel.locator(".nb-row[data-id=t52]")).to_contain_text("accuracy 0.93")

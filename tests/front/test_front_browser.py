@@ -133,29 +133,14 @@ def test_a_header_sorts_and_failed_trials_stay_last(page: Page, panel: Locator) 
     expect(panel.locator(".nb-row.nb-here")).to_contain_text("Failed")
 
 
-def test_rows_stand_in_the_page_as_they_are_seen(page: Page) -> None:
-    panel = opened(page, count=300)
-    order = "(rows) => rows.map((row) => Number(row.getAttribute('aria-rowindex')))"
-    rows = panel.locator(".nb-rows .nb-row")
-    panel.locator(".nb-rows .nb-cell").first.click()
-    for key in ("Control+End", "PageUp", "PageUp", "Control+Home", "PageDown"):
-        page.keyboard.press(key)
-        expect(panel.locator(".nb-cell:focus")).to_have_count(1)
-        seen = rows.evaluate_all(order)
-        assert seen == sorted(seen)
-
-
-def test_chips_and_words_filter_and_are_cleared(panel: Locator) -> None:
+def test_chips_words_and_conditions_filter(panel: Locator) -> None:
+    find, grid = panel.get_by_label("Find trials"), panel.get_by_role("grid")
     panel.get_by_role("button", name="Failed 5").click()
-    expect(panel.get_by_role("grid")).to_have_attribute("aria-rowcount", "6")
-    panel.get_by_label("Find trials").fill("memory")
+    expect(grid).to_have_attribute("aria-rowcount", "6")
+    find.fill("memory")
     expect(names(panel)).to_have_text(["t19"])
     panel.get_by_role("button", name="Clear filters").click()
-    expect(panel.get_by_role("grid")).to_have_attribute("aria-rowcount", "61")
-
-
-def test_the_box_takes_the_filters_of_where(panel: Locator) -> None:
-    find, grid = panel.get_by_label("Find trials"), panel.get_by_role("grid")
+    expect(grid).to_have_attribute("aria-rowcount", "61")
     find.fill("lr < 0.001 and optimizer in ('adam', 'sgd') or trial == 't52'")
     expect(panel.get_by_role("toolbar")).to_contain_text("8 of 60")
     find.fill("los < 0.2")
@@ -200,24 +185,20 @@ def test_when_the_kernel_has_gone_looking_goes_on(page: Page, panel: Locator) ->
     expect(panel.get_by_role("columnheader", name="loss")).to_have_attribute("aria-sort", "descending")
 
 
-def test_hover_shows_five_lines_and_lights_the_row(panel: Locator) -> None:
+def test_the_pointer_shows_lines_and_zooms(page: Page, panel: Locator) -> None:
     chart = panel.locator(".u-over")
     box = chart.bounding_box()
     chart.hover(position={"x": box["width"] * 0.9, "y": box["height"] * 0.97})
     expect(panel.locator(".nb-tip-row")).to_have_count(5)
     expect(panel.locator(".nb-tip")).to_contain_text("+55 more")
     expect(panel.locator(".nb-row.nb-lit")).to_have_count(1)
-
-
-def test_a_drag_zooms_and_a_double_click_goes_back(page: Page, panel: Locator) -> None:
-    box = panel.locator(".u-over").bounding_box()
     page.mouse.move(box["x"] + 100, box["y"] + 100)
     page.mouse.down()
     page.mouse.move(box["x"] + 200, box["y"] + 100, steps=4)
     page.mouse.up()
     back = panel.get_by_role("button", name="Whole range")
     expect(back).to_be_visible()
-    panel.locator(".u-over").dblclick()
+    chart.dblclick()
     expect(back).to_have_count(0)
 
 
@@ -307,20 +288,30 @@ def test_keys_lead_everywhere_and_never_leave(page: Page, panel: Locator) -> Non
     assert page.evaluate("left") == []
 
 
-def test_enter_opens_a_trial_and_escape_goes_back(page: Page) -> None:
+@pytest.fixture
+def detail(page: Page) -> Locator:
+    """The panel with a trial that was opened by keys."""
     panel = opened(page, width=900)
     panel.locator("[data-id=t2] .nb-name").click()
     page.keyboard.press("Enter")
-    expect(panel.locator(".nb-page h3").first).to_have_text("trial t2")
-    page.keyboard.press("Escape")
-    expect(panel.locator(".nb-page")).to_have_count(0)
+    return panel
 
 
-def test_a_narrow_panel_turns_to_the_comparison(page: Page) -> None:
-    panel = opened(page, width=480)
-    panel.locator(".nb-check").first.click()
-    panel.locator(".nb-check").nth(1).click()
+def compare_two(panel: Locator) -> None:
+    for at in (0, 1):
+        panel.locator(".nb-check").nth(at).click()
     panel.get_by_role("button", name="Compare", exact=True).click()
+
+
+def test_a_narrow_panel_has_cards_and_turns_to_the_comparison(page: Page) -> None:
+    panel = opened(page, width=480)
+    card = panel.locator(".nb-rows .nb-card").first
+    row = card.locator("xpath=ancestor::*[@role='row']").bounding_box()
+    first, last = (card.locator(part).bounding_box() for part in (".nb-card-line", ".nb-card-about"))
+    above, below = first["y"] - row["y"], row["y"] + row["height"] - last["y"] - last["height"]
+    assert abs(above - below) <= 2
+    expect(panel.locator(".nb-row[data-id=t52]")).to_contain_text("accuracy 0.93")
+    compare_two(panel)
     expect(panel.locator(".nb-compare thead")).to_have_text(re.compile("Namet52 *t2"))
 
 
@@ -334,19 +325,15 @@ def test_a_trial_that_is_opened_stands_in_one_place(page: Page) -> None:
     expect(panel.locator(".nb-aside .nb-page h3").first).to_have_text("trial t2")
 
 
-def test_a_card_is_in_the_middle_of_its_row(page: Page) -> None:
-    panel = opened(page, width=480)
-    card = panel.locator(".nb-rows .nb-card").first
-    row = card.locator("xpath=ancestor::*[@role='row']").bounding_box()
-    first, last = (card.locator(part).bounding_box() for part in (".nb-card-line", ".nb-card-about"))
-    above, below = first["y"] - row["y"], row["y"] + row["height"] - last["y"] - last["height"]
-    assert abs(above - below) <= 2
-
-
-def test_media_of_two_trials_go_through_their_steps(page: Page, panel: Locator) -> None:
-    panel.locator(".nb-check").first.click()
-    panel.locator(".nb-check").nth(1).click()
-    panel.get_by_role("button", name="Compare", exact=True).click()
+def test_a_comparison_has_settings_curves_and_media(page: Page, panel: Locator) -> None:
+    compare_two(panel)
+    expect(panel.get_by_text("batch 32, epochs 100")).to_be_hidden()
+    panel.get_by_text("Same in all: 2 settings").click()
+    expect(panel.get_by_text("batch 32, epochs 100")).to_be_visible()
+    page.evaluate("kernel.step()")
+    expect(panel.get_by_text("batch 32, epochs 100")).to_be_visible()
+    label = "loss, last values: t52 0.1602, t2 0.1623"
+    expect(panel.locator(".nb-compare-curves svg.nb-chart")).to_have_attribute("aria-label", label)
     expect(panel.locator(".nb-medium")).to_contain_text(["Step 80.", "Step 80."])
     expect(panel.get_by_label("Media").locator("option")).to_have_text(["sample", "note"])
     panel.get_by_label("Step").focus()
@@ -394,47 +381,46 @@ def test_a_deed_acts_on_what_is_selected_at_its_click(page: Page, panel: Locator
     expect(panel.locator(".nb-actions")).to_contain_text("2 selected")
 
 
-def test_a_press_that_never_ends_holds_the_panel_for_seconds(page: Page, panel: Locator) -> None:
+def test_a_press_that_never_ends_holds_the_panel_for_seconds(page: Page) -> None:
+    page.clock.install()
+    panel = opened(page)
     count = panel.locator("[data-pane=history] .nb-tab-count")
     panel.locator(".nb-rows").first.dispatch_event("pointerdown")
     page.evaluate("kernel.emit({ kind: 'tabs', history: '4' })")
-    page.wait_for_timeout(500)
+    page.clock.run_for(500)
     expect(count).to_have_text("")
-    page.wait_for_timeout(5000)
+    page.clock.run_for(5000)
     page.evaluate("kernel.emit({ kind: 'tabs', history: '5' })")
     expect(count).to_have_text("5")
 
 
-def test_the_detail_of_a_running_trial_goes_on_and_stays_put(page: Page) -> None:
-    panel = opened(page, width=900)
-    panel.locator("[data-id=t2] .nb-name").click()
-    page.keyboard.press("Enter")
-    expect(panel.locator(".nb-medium")).to_contain_text("Step 80.")
-    panel.get_by_label("Step").focus()
+def test_the_detail_of_a_running_trial_goes_on_and_stays_put(page: Page, detail: Locator) -> None:
+    expect(detail.locator(".nb-medium")).to_contain_text("Step 80.")
+    detail.get_by_label("Step").focus()
     page.keyboard.press("Home")
-    expect(panel.locator(".nb-medium")).to_contain_text("Step 20.")
-    panel.get_by_text("Log").click()
+    expect(detail.locator(".nb-medium")).to_contain_text("Step 20.")
+    detail.get_by_text("Log").click()
     page.evaluate("""{
         const one = kernel.all[2];
         one.row = { ...one.row, status: "running", step: 26 };
         kernel.step();
     }""")
-    expect(panel.locator(".nb-page").first).to_contain_text("Now at 27.")
-    expect(panel.locator("details > pre").first).to_be_visible()
-    expect(panel.get_by_text("Log")).to_be_focused()
-    expect(panel.locator(".nb-medium")).to_contain_text("Step 20.")
+    expect(detail.locator(".nb-page").first).to_contain_text("Now at 27.")
+    expect(detail.locator("details > pre").first).to_be_visible()
+    expect(detail.get_by_text("Log")).to_be_focused()
+    expect(detail.locator(".nb-medium")).to_contain_text("Step 20.")
     asked = "kernel.sent.filter((sent) => sent.of === 'trial' && sent.ids[0] === 't2').length"
     before = page.evaluate(asked)
     for _ in range(6):
         page.evaluate("kernel.step()")
         page.wait_for_timeout(100)
-    expect(panel.locator(".nb-page").first).to_contain_text("Now at 33.")
+    expect(detail.locator(".nb-page").first).to_contain_text("Now at 33.")
     assert page.evaluate(asked) - before <= 2
 
 
 def test_the_detail_restores_older_checkpoints_and_copies_errors(page: Page) -> None:
-    panel = opened(page, width=900)
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    panel = opened(page, width=900)
     panel.get_by_label("Find trials").fill("t19")
     panel.locator("[data-id=t19] .nb-name").click()
     page.keyboard.press("Enter")
@@ -451,33 +437,31 @@ def test_the_detail_restores_older_checkpoints_and_copies_errors(page: Page) -> 
     expect(panel.locator(".nb-message")).to_contain_text("Done: retry t19.")
 
 
-def test_many_checkpoints_are_in_a_menu(page: Page) -> None:
-    panel = opened(page, width=900)
-    panel.locator("[data-id=t2] .nb-name").click()
+def test_enter_opens_a_trial_with_a_menu_of_its_checkpoints(page: Page, detail: Locator) -> None:
+    expect(detail.locator(".nb-page h3").first).to_have_text("trial t2")
+    page.keyboard.press("Escape")
+    expect(detail.locator(".nb-page")).to_have_count(0)
     page.keyboard.press("Enter")
-    expect(panel.get_by_role("group", name="Checkpoints of t2").get_by_role("button")).to_have_count(5)
-    panel.get_by_role("button", name="Older checkpoints").click()
+    expect(detail.get_by_role("group", name="Checkpoints of t2").get_by_role("button")).to_have_count(5)
+    detail.get_by_role("button", name="Older checkpoints").click()
     page.keyboard.press("End")
     page.keyboard.press("Enter")
-    expect(panel.locator(".nb-confirm-text")).to_contain_text("restore t2?")
-    panel.get_by_role("button", name="restore 1").click()
-    expect(panel.locator(".nb-message")).to_contain_text("Done: restore t2.")
+    expect(detail.locator(".nb-confirm-text")).to_contain_text("restore t2?")
+    detail.get_by_role("button", name="restore 1").click()
+    expect(detail.locator(".nb-message")).to_contain_text("Done: restore t2.")
     assert page.evaluate(f"{SENT}.at(-1).options.step") == 10
 
 
-def test_a_detail_stays_with_its_experiment(page: Page) -> None:
-    panel = opened(page, width=900)
-    panel.locator("[data-id=t2] .nb-name").click()
-    page.keyboard.press("Enter")
-    expect(panel.get_by_role("button", name="Restore @100…")).to_be_visible()
+def test_a_detail_stays_with_its_experiment(page: Page, detail: Locator) -> None:
+    expect(detail.get_by_role("button", name="Restore @100…")).to_be_visible()
     page.evaluate("""kernel.emit({ kind: "trials", experiment: "first try", metric: "loss", mode: "min",
         total: 1, experiments: [{ name: "tune", total: 60 }, { name: "first try", total: 1 }],
         metrics: ["loss"], settings: ["lr"], same: {}, summary: {}, from: 0, reset: true,
         rows: [kernel.all[2].row] })""")
-    expect(panel.locator(".nb-heading")).to_contain_text("first try")
-    panel.get_by_role("button", name="Restore @100…").click()
-    panel.get_by_role("button", name="restore 1").click()
-    expect(panel.locator(".nb-message")).to_contain_text("Done: restore t2.")
+    expect(detail.locator(".nb-heading")).to_contain_text("first try")
+    detail.get_by_role("button", name="Restore @100…").click()
+    detail.get_by_role("button", name="restore 1").click()
+    expect(detail.locator(".nb-message")).to_contain_text("Done: restore t2.")
     assert page.evaluate(f"{SENT}.at(-1).options.experiment") == "tune"
 
 
@@ -506,19 +490,6 @@ def test_only_a_choice_keeps_an_experiment_in_sight(page: Page, panel: Locator) 
     page.wait_for_function(f"{asked}.at(-1).experiment === 'first try'")
 
 
-def test_a_comparison_folds_what_is_the_same_and_has_curves(page: Page, panel: Locator) -> None:
-    panel.locator(".nb-check").first.click()
-    panel.locator(".nb-check").nth(1).click()
-    panel.get_by_role("tab", name="Compare").click()
-    expect(panel.get_by_text("batch 32, epochs 100")).to_be_hidden()
-    panel.get_by_text("Same in all: 2 settings").click()
-    expect(panel.get_by_text("batch 32, epochs 100")).to_be_visible()
-    page.evaluate("kernel.step()")
-    expect(panel.get_by_text("batch 32, epochs 100")).to_be_visible()
-    label = "loss, last values: t52 0.1602, t2 0.1623"
-    expect(panel.locator(".nb-compare-curves svg.nb-chart")).to_have_attribute("aria-label", label)
-
-
 def test_text_of_the_kernel_is_never_markup(page: Page, panel: Locator) -> None:
     evil = '<img src=x onerror="globalThis.hurt = 1">'
     page.evaluate(
@@ -542,13 +513,19 @@ def test_text_of_the_kernel_is_never_markup(page: Page, panel: Locator) -> None:
     assert page.evaluate("globalThis.hurt === undefined")
 
 
-def test_ten_thousand_trials_are_a_few_rows_in_the_page(page: Page) -> None:
+def test_ten_thousand_trials_are_a_few_rows_as_they_are_seen(page: Page) -> None:
     panel = opened(page, count=10000)
     expect(panel.get_by_role("grid")).to_have_attribute("aria-rowcount", "10001")
+    order = "(rows) => rows.map((row) => Number(row.getAttribute('aria-rowindex')))"
+    rows = panel.locator(".nb-rows .nb-row")
     panel.locator(".nb-rows .nb-cell").first.click()
-    page.keyboard.press("Control+End")
+    for key in ("PageDown", "Control+Home", "Control+End", "PageUp", "PageUp", "Control+End"):
+        page.keyboard.press(key)
+        expect(panel.locator(".nb-cell:focus")).to_have_count(1)
+        seen = rows.evaluate_all(order)
+        assert seen == sorted(seen)
+        assert len(seen) < 60
     expect(panel.locator(".nb-here")).to_have_attribute("aria-rowindex", "10001")
-    assert page.evaluate("document.querySelectorAll('.nb-rows .nb-row').length") < 60
 
 
 def test_the_small_table_shows_progress_and_pauses_all(page: Page) -> None:
@@ -559,11 +536,6 @@ def test_the_small_table_shows_progress_and_pauses_all(page: Page) -> None:
     expect(panel.locator(".nb-message")).to_contain_text("Done: pause all.")
     page.evaluate("kernel.step()")
     expect(names(panel).first).to_have_text("t52")
-
-
-def test_without_experiments_it_says_what_to_do_first(page: Page) -> None:
-    panel = opened(page, empty=1)
-    expect(panel).to_contain_text("No experiments yet.")
 
 
 def test_a_panel_that_ends_leaves_nothing(page: Page, panel: Locator) -> None:

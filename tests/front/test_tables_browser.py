@@ -48,6 +48,7 @@ def test_a_trial_shows_the_curves_of_its_metrics(panel: Locator) -> None:
 
 def test_a_run_is_set_up_with_a_line_to_copy(page: Page) -> None:
     panel = opened(page, empty=1)
+    expect(panel).to_contain_text("No experiments yet.")
     expect(panel.locator(".nb-empty")).to_contain_text("Define a function that takes its settings")
     line = "%ckpt run train --grid lr=0.1,0.01 width=1"
     data = f"{{ lines: [{line!r}] }}"
