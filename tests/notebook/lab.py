@@ -155,6 +155,13 @@ class Lab:
         else:
             self.enter(name, front_end)
 
+    def opened(self, name: str, *sources: str, run: int, front_end: str = LAB) -> Locator:
+        """Open a notebook and run its first cells; return the output of the last of them."""
+        self.open(name, *sources, front_end=front_end)
+        for at in range(run):
+            self.run(at)
+        return self.output(run - 1)
+
     def enter(self, name: str, front_end: str = LAB) -> None:
         """Go to a notebook that is there, and wait until its kernel is ready."""
         self.visit(name, front_end)

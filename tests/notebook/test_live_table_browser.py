@@ -30,9 +30,7 @@ def begun(lab: Lab, name: str, *cells: str, front_end: str = LAB) -> Locator:
 
     The experiment has the name of the notebook: others may still run.
     """
-    lab.open(f"{name}.ipynb", BEGIN, RUN.format(name), *cells, front_end=front_end)
-    lab.run(0)
-    output = lab.run(1)
+    output = lab.opened(f"{name}.ipynb", BEGIN, RUN.format(name), *cells, front_end=front_end, run=2)
     expect(output.get_by_role("row").filter(has_text="t0")).to_contain_text("Running")
     return output
 
@@ -137,9 +135,7 @@ COUNTED = "[kind for kind in sent if kind in {'trials', 'sparks', 'points'}]"
 
 def test_a_thousand_reports_a_second_send_four_messages(lab: Lab) -> None:
     run = "%ckpt run fast --name fast --wait\nseconds = time.monotonic() - began"
-    lab.open("fast.ipynb", BEGIN, FAST, run, f"print(seconds, len({COUNTED}))")
-    for at in range(2):
-        lab.run(at)
+    lab.opened("fast.ipynb", BEGIN, FAST, run, f"print(seconds, len({COUNTED}))", run=2)
     expect(lab.run(2)).to_contain_text("All trials have ended.")
     seconds, messages = map(float, text_of(lab.run(3)).split())
     full = 3  # the table came into sight

@@ -66,17 +66,15 @@ def sees(panel: Locator, text: str) -> None:
 
 
 def test_clicks_save_show_restore_compare_and_delete_checkpoints(lab: Lab) -> None:
-    lab.open(
+    panel = lab.opened(
         "panel.ipynb",
         "%load_ext nbckpt",
         SAVES,
         "name = 'letters'\n%ckpt save other -m 'another thing'",
         "%ckpt panel",
         "print(name)",
+        run=4,
     )
-    for at in range(3):
-        lab.run(at)
-    panel = lab.run(3)
     chosen = panel.get_by_label("checkpoint", exact=True)
     table = panel.get_by_role("region", name="checkpoints")
     panel.get_by_label("name or file").fill("clicked")
@@ -163,9 +161,7 @@ def test_clicks_save_pause_resume_and_stop_trials(lab: Lab) -> None:
 
 def test_text_wraps_beside_a_wide_table(lab: Lab) -> None:
     lab.page.set_viewport_size({"width": 700, "height": 900})
-    lab.open("panel-narrow.ipynb", f"%load_ext nbckpt\n{SAVES}", "%ckpt panel")
-    lab.run(0)
-    panel = lab.run(1)
+    panel = lab.opened("panel-narrow.ipynb", f"%load_ext nbckpt\n{SAVES}", "%ckpt panel", run=2)
     region = panel.locator(".nbckpt-region").locator("visible=true").first
     region.get_by_role("table").wait_for()
     until(lambda: region.evaluate("it => it.scrollWidth > it.clientWidth"))
@@ -176,17 +172,15 @@ def test_text_wraps_beside_a_wide_table(lab: Lab) -> None:
 
 
 def test_updates_keep_the_scroll_position(lab: Lab) -> None:
-    lab.open(
+    panel = lab.opened(
         "panel-scrolled.ipynb",
         f"%load_ext nbckpt\n{TRAIN}\nmany = nbckpt.grid_search(list(range(60)))",
         "runs = nbckpt.run(train, {'lr': 0.1, 'at': many}, name='long')",
         "%ckpt panel trials",
         "release(1)",
         "runs.pause(); release(1000)",
+        run=3,
     )
-    for at in range(2):
-        lab.run(at)
-    panel = lab.run(2)
     panel.get_by_role("button", name="Pause").wait_for()
     box = panel.locator(".widget-html[tabindex='0']").locator("visible=true")
     until(lambda: box.evaluate("it => { it.scrollTop = 300; return it.scrollTop; }") == 300)
@@ -198,16 +192,14 @@ def test_updates_keep_the_scroll_position(lab: Lab) -> None:
 
 
 def test_a_restart_leaves_the_html_and_the_cell_offers_to_resume(lab: Lab) -> None:
-    lab.open(
+    panel = lab.opened(
         "panel-restart.ipynb",
         "%load_ext nbckpt\n" + WAITS,
         "%ckpt run train --grid lr=0.1,0.3 --name cut --concurrent 2",
         "%ckpt panel trials",
         "open('go', 'w').close()",
+        run=3,
     )
-    for at in range(2):
-        lab.run(at)
-    panel = lab.run(2)
     panel.get_by_role("region", name="trials").get_by_text("@10").first.wait_for()
     panel.locator("details").first.get_by_text("@10").first.wait_for(state="attached")
     lab.restart()
@@ -227,10 +219,9 @@ def test_a_restart_leaves_the_html_and_the_cell_offers_to_resume(lab: Lab) -> No
 
 
 def test_the_store_is_synced_to_a_folder_with_clicks(lab: Lab) -> None:
-    lab.open("panel-sync.ipynb", "%load_ext nbckpt", "x = 1\n%ckpt save one", "%ckpt panel sync")
-    lab.run(0)
-    lab.run(1)
-    panel = lab.run(2)
+    panel = lab.opened(
+        "panel-sync.ipynb", "%load_ext nbckpt", "x = 1\n%ckpt save one", "%ckpt panel sync", run=3
+    )
     place = panel.get_by_label("location")
     place.fill(str(lab.folder / "there"))
     place.press("Enter")
@@ -251,15 +242,13 @@ def test_a_push_to_s3_is_followed_and_cancelled_with_clicks(
     lab: Lab, s3_bucket: str, s3_proxy: Proxy
 ) -> None:
     stalled = s3_proxy.fail(Fault("stall", when=lambda request: request.method == "PUT"))
-    lab.open(
+    panel = lab.opened(
         "panel-s3.ipynb",
         f"%load_ext nbckpt\n{ENVIRONMENT.format(s3_proxy.url)}",
         "x = bytes(1_000_000)\n%ckpt save one",
         "%ckpt panel sync",
+        run=3,
     )
-    lab.run(0)
-    lab.run(1)
-    panel = lab.run(2)
     place = panel.get_by_label("location")
     place.fill(f"{s3_bucket}/notebook")
     place.press("Enter")

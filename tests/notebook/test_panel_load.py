@@ -81,17 +81,15 @@ def turn(panel: Locator, name: str) -> None:
 
 
 def test_a_thousand_reports_a_second_leave_the_browser_free(lab: Lab) -> None:
-    lab.open(
+    panel = lab.opened(
         "fast.ipynb",
         f"%load_ext nbckpt\n{FAST}",
         "%ckpt run train --grid lr=1,2,3 --name fast --concurrent 3",
         "%ckpt panel trials",
         "for _ in range(5): thousands.acquire()\nprint(reports)",
         "ended.set()",
+        run=3,
     )
-    lab.run(0)
-    lab.run(1)
-    panel = lab.run(2)
     sees(panel, "3 running")
     lab.page.evaluate(COUNT)
     for _ in range(3):
@@ -108,17 +106,15 @@ def test_a_thousand_reports_a_second_leave_the_browser_free(lab: Lab) -> None:
 
 def saved_size(lab: Lab, name: str, updates: int) -> int:
     """Return the size of a notebook that was saved after so many updates."""
-    lab.open(
+    panel = lab.opened(
         f"{name}.ipynb",
         f"%load_ext nbckpt\n{UPDATES}",
         f"updates = {updates:5}",
         f"%ckpt run train --name {name}",
         "%ckpt panel trials",
         "gate.set()",
+        run=4,
     )
-    for at in range(3):
-        lab.run(at)
-    panel = lab.run(3)
     panel.get_by_role("button", name="Pause").wait_for()
     lab.run(4)
     lab.output(2).get_by_text("1 done").wait_for()
@@ -134,9 +130,9 @@ def test_ten_thousand_updates_do_not_enlarge_the_saved_notebook(lab: Lab) -> Non
 
 
 def test_the_panel_shows_a_thousand_trials_in_pages_of_a_hundred(lab: Lab) -> None:
-    lab.open("thousand.ipynb", f"%load_ext nbckpt\nimport nbckpt\n{THOUSAND}", "%ckpt panel trials")
-    lab.run(0)
-    panel = lab.run(1)
+    panel = lab.opened(
+        "thousand.ipynb", f"%load_ext nbckpt\nimport nbckpt\n{THOUSAND}", "%ckpt panel trials", run=2
+    )
     sees(panel, "1000 done")
     rows = panel.get_by_role("region", name="trials").get_by_role("rowheader")
     for page, first, last in ((1, "t0", "t99"), (2, "t100", "t199")):
@@ -153,7 +149,7 @@ def test_the_panel_shows_a_thousand_trials_in_pages_of_a_hundred(lab: Lab) -> No
 @pytest.mark.slow
 @pytest.mark.timeout(900)  # in full a hundred runs, of some seconds each beside other tests
 def test_many_runs_of_the_panels_cell_leave_one_panel(lab: Lab) -> None:
-    lab.open(
+    panel = lab.opened(
         "again.ipynb",
         f"%load_ext nbckpt\n{HELD}",
         "%ckpt run train --name again",
@@ -161,10 +157,8 @@ def test_many_runs_of_the_panels_cell_leave_one_panel(lab: Lab) -> None:
         "print(first := held())",
         HOLDS_NO_MORE,
         "gate.set()",
+        run=3,
     )
-    lab.run(0)
-    lab.run(1)
-    panel = lab.run(2)
     panel.get_by_role("button", name="Pause").wait_for()
     lab.run(3)
     for _ in range(RUNS):

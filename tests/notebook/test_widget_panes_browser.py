@@ -32,7 +32,7 @@ def row(panel: Locator, text: str) -> Locator:
     return panel.locator(".nb-rows .nb-row", has_text=text).first
 
 
-def test_clicks_save_restore_undo_and_delete(lab: Lab) -> None:
+def test_clicks_save_restore_send_and_delete(lab: Lab) -> None:
     panel = opened(lab, "panes.ipynb", tab="checkpoints")
     expect(panel.locator(".nb-empty")).to_contain_text("Nothing saved yet.")
     panel.get_by_label("Name of the checkpoint").fill("mine")
@@ -43,6 +43,13 @@ def test_clicks_save_restore_undo_and_delete(lab: Lab) -> None:
     panel.get_by_role("button", name="Restore all").click()
     expect(panel.locator(".nb-actions")).to_contain_text("nothing would change")
     panel.get_by_role("button", name="Cancel").click()
+    panel.get_by_role("tab", name="Sync").click()
+    expect(panel.locator(".nb-sync")).to_contain_text("on this machine only")
+    panel.get_by_label("Place").fill(str(lab.folder / "there"))
+    panel.get_by_role("button", name="Turn on").click()
+    expect(panel.locator(".nb-sync")).to_contain_text("Everything is also in")
+    expect(panel.get_by_role("tab", name="Sync")).to_contain_text("✓")
+    panel.get_by_role("tab", name="Checkpoints").click()
     panel.get_by_role("button", name="Delete…").click()
     panel.get_by_role("button", name="Delete 1 checkpoint").click()
     expect(row(panel, "mine@1")).to_have_count(0)
@@ -58,15 +65,6 @@ def test_a_click_goes_back_to_the_state_before(lab: Lab) -> None:
     panel.locator("[data-action=confirm]").click()
     expect(panel.locator(".nb-message")).to_contain_text("At [")
     expect(lab.run(4)).to_contain_text("[1, 2, 3] None")
-
-
-def test_a_place_is_written_and_everything_is_sent(lab: Lab) -> None:
-    panel = opened(lab, "sync.ipynb", "%ckpt save one", tab="sync")
-    expect(panel.locator(".nb-sync")).to_contain_text("on this machine only")
-    panel.get_by_label("Place").fill(str(lab.folder / "there"))
-    panel.get_by_role("button", name="Turn on").click()
-    expect(panel.locator(".nb-sync")).to_contain_text("Everything is also in")
-    expect(panel.get_by_role("tab", name="Sync")).to_contain_text("✓")
 
 
 def test_filters_stay_when_the_cell_is_run_again(lab: Lab) -> None:
