@@ -214,9 +214,6 @@ def test_a_record_of_a_newer_version_says_to_upgrade() -> None:
         Record.decode(b'{"format": 3}', "the record")
 
 
-# Objects.
-
-
 def test_an_object_holds_every_file_and_every_empty_folder(folder: CheckpointFolder, tmp_path: Path) -> None:
     tree = {"a": b"1", "deep/er/b": b"2" * 100_000, "empty/er": None, "ü ": b"", ".dot": b"3"}
     record = save(folder, tree, 5, metrics={"loss": 1.0})
@@ -305,9 +302,6 @@ def test_a_null_checkpoint_is_a_record_without_a_folder(folder: CheckpointFolder
     again = folder.unpack(folder.pack(record), temporary=True)
     assert (again.kind, folder.records()) == ("null", [])
     folder.delete(again)
-
-
-# Faults.
 
 
 class Crash(BaseException):

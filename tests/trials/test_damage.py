@@ -193,9 +193,6 @@ def innermost(value: Any) -> Any:
     return value
 
 
-# Journals.
-
-
 def written(file: Path, *events: dict[str, Any]) -> list[bytes]:
     lines = Journal(file)
     for event in events:
@@ -334,8 +331,6 @@ def test_the_name_of_a_journal_is_durable_with_its_first_event(
     lines.close()
     assert synced == [file.parent]
 
-
-# Experiments and records.
 
 ODD: list[Callable[[bytes], bytes]] = [
     lambda data: b"",

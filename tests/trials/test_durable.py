@@ -107,9 +107,6 @@ def saved(store: Store, folder: Path, steps: int = 1, **options: Any) -> Iterato
         yield counter, counter.save()
 
 
-# Behaviours.
-
-
 def test_each_save_is_restored_on_wiped_and_on_other_machines(url: str, tmp_path: Path) -> None:
     with Counter(url, {}, tmp_path / "one") as counter:
         trained(counter, 1)
@@ -585,9 +582,6 @@ def test_impossible_arguments_are_refused(tmp_path: Path) -> None:
         Counter("treasure://island", {}, tmp_path)
     with pytest.raises(UsageError, match=r"nbckpt\.trials\.durable\(Counter, "):  # it lacks its URL
         Counter({"lr": 1}, tmp_path)
-
-
-# In experiments.
 
 
 def test_an_experiment_keeps_each_trials_checkpoints_remotely(url: str) -> None:

@@ -31,6 +31,7 @@ from nbckpt.trials.model import journal, params, spec_file, summary_file
 from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.view import internals
+from waiting import until
 
 SECONDS = 60
 
@@ -56,7 +57,7 @@ class Gate:
     def until_it_runs(self, name: str = "e", **options: Any) -> Experiment:
         """Run the function. Return when the trial runs."""
         experiment = nbckpt.run(self.train, name=name, **options)
-        until(experiment, lambda: statuses(experiment) == ["RUNNING"])
+        until(lambda: statuses(experiment) == ["RUNNING"])
         return experiment
 
     def paused(self) -> Experiment:
@@ -64,7 +65,7 @@ class Gate:
         experiment = self.until_it_runs()
         experiment.pause()
         self.go.release()
-        until(experiment, lambda: experiment.trials[0].status == Status.PAUSED)
+        until(lambda: experiment.trials[0].status == Status.PAUSED)
         return experiment
 
     def stops(self, experiment: Experiment) -> None:
@@ -97,16 +98,6 @@ def statuses(experiment: Experiment) -> list[str]:
     return [str(trial.status) for trial in experiment.trials]
 
 
-def until(experiment: Experiment, holds: Callable[[], bool]) -> None:
-    """Wait until something holds; the experiment's own waiting cannot tell."""
-    turn = threading.Event()
-    for _ in range(SECONDS * 200):
-        if holds():
-            return
-        turn.wait(0.005)
-    raise AssertionError(str(experiment))
-
-
 def test_a_grid_runs_to_its_end_and_is_read_back_unchanged() -> None:
     first = ran(count, {"lr": nbckpt.grid_search([0.1, 0.2])}, metric="loss", mode="min")
     again = Experiment.read(forget(first))
@@ -122,7 +113,7 @@ def test_run_returns_at_once_and_wait_accepts_a_timeout() -> None:
     gate = Gate()
     experiment = nbckpt.run(gate.train)
     gate.go.release()
-    until(experiment, lambda: experiment.trials[0].iteration == 1)
+    until(lambda: experiment.trials[0].iteration == 1)
     assert not experiment.wait(0)
     gate.stops(experiment)
     assert gate.ended.is_set()
@@ -165,9 +156,6 @@ def test_max_concurrent_limits_the_running_trials() -> None:
 
     experiment = ran(train, {"n": nbckpt.grid_search(range(6))}, max_concurrent=2)
     assert (most[0], statuses(experiment)) == (2, ["TERMINATED"] * 6)
-
-
-# Failing.
 
 
 def test_a_failed_trial_retries_from_its_checkpoint() -> None:
@@ -237,26 +225,21 @@ def test_a_resume_skips_a_damaged_checkpoint_for_an_older_one() -> None:
     assert [event["from"] for event in events if event["event"] == "start"] == [None, "checkpoint_000002"]
 
 
-# Pausing, stopping, resuming.
-
-
 def test_a_paused_trial_holds_no_thread_and_resumes() -> None:
     gate = Gate()
     experiment = nbckpt.run(gate.train)
-    for _ in range(4):
-        gate.go.release()
-    until(experiment, lambda: experiment.trials[0].iteration == 4)
+    gate.go.release(4)
+    until(lambda: experiment.trials[0].iteration == 4)
     experiment.pause()
     gate.go.release()
     assert experiment.wait(SECONDS)
     assert (statuses(experiment), gate.ended.is_set()) == (["PAUSED"], True)
-    until(experiment, lambda: not any(thread.name.startswith("nbckpt") for thread in threading.enumerate()))
+    until(lambda: not any(thread.name.startswith("nbckpt") for thread in threading.enumerate()))
     gate.close()
     gate.ended.clear()
     experiment.resume("t0")
-    for _ in range(2):
-        gate.go.release()
-    until(experiment, lambda: experiment.trials[0].iteration == 6)
+    gate.go.release(2)
+    until(lambda: experiment.trials[0].iteration == 6)
     experiment.stop("t0")
     gate.go.release()
     assert experiment.wait(SECONDS)
@@ -268,7 +251,7 @@ def test_a_paused_trial_holds_no_thread_and_resumes() -> None:
 def test_a_pending_trial_is_paused_at_once() -> None:
     gate = Gate()
     experiment = nbckpt.run(gate.train, {"n": nbckpt.grid_search([0, 1])}, max_concurrent=1)
-    until(experiment, lambda: statuses(experiment)[0] == "RUNNING")
+    until(lambda: statuses(experiment)[0] == "RUNNING")
     experiment.pause("t1")
     assert statuses(experiment) == ["RUNNING", "PAUSED"]
     gate.stops(experiment)
@@ -295,12 +278,11 @@ def test_a_trainable_is_saved_when_it_is_paused() -> None:
 
     experiment = nbckpt.run(Steps, stop={"steps": 4})
     go.release()
-    until(experiment, lambda: experiment.trials[0].iteration == 1)
+    until(lambda: experiment.trials[0].iteration == 1)
     experiment.pause()
     go.release()
     assert experiment.wait(SECONDS)
-    for _ in range(2):
-        go.release()
+    go.release(2)
     experiment.resume()
     assert experiment.wait(SECONDS)
     assert [result["steps"] for result in experiment.trials[0].results] == [1, 2, 3, 4]
@@ -339,18 +321,15 @@ def test_checkpoint_every_saves_a_trainable_that_often() -> None:
 def test_a_rerun_of_a_name_ends_the_former_run_and_continues() -> None:
     former, latter = Gate(), Gate()
     first = nbckpt.run(former.train, name="e")
-    for _ in range(3):
-        former.go.release()
-    until(first, lambda: first.trials[0].iteration == 3)
-    threading.Thread(
-        target=lambda: until(first, lambda: former.go.release() or former.ended.is_set())
-    ).start()
+    former.go.release(3)
+    until(lambda: first.trials[0].iteration == 3)
+    threading.Thread(target=lambda: until(lambda: former.go.release() or former.ended.is_set())).start()
     second = nbckpt.run(latter.train, name="e")
     assert former.ended.is_set()
     trial = second.trials[0]
     newest = trial.checkpoints.records()[-1].iteration  # how far the former run came differs from run to run
     latter.go.release()
-    until(second, lambda: trial.metrics.get("i") == newest + 1)
+    until(lambda: trial.metrics.get("i") == newest + 1)
     second.stop()
     latter.go.release()
     assert second.wait(SECONDS)
@@ -407,11 +386,11 @@ def test_of_two_threads_that_resume_a_trial_one_is_refused(
 
     experiment = nbckpt.run(train, {"at": nbckpt.grid_search([0, 1])}, max_concurrent=3)
     trials = experiment.trials
-    until(experiment, lambda: statuses(experiment) == ["RUNNING"] * 2)
+    until(lambda: statuses(experiment) == ["RUNNING"] * 2)
     for at in range(1 if others_run else 2):
         experiment.pause(f"t{at}")
         gates[at].release()
-    until(experiment, lambda: trials[0].status == Status.PAUSED and experiment.running is others_run)
+    until(lambda: trials[0].status == Status.PAUSED and experiment.running is others_run)
     refused: list[str] = []
 
     def resume() -> None:
@@ -443,7 +422,7 @@ def test_a_trial_that_shows_as_paused_obeys_at_once(
     experiment = gate.paused()
     before_it_leaves(lambda: getattr(experiment, act)(name))
     if act == "resume":
-        until(experiment, lambda: statuses(experiment) == ["RUNNING"])
+        until(lambda: statuses(experiment) == ["RUNNING"])
         gate.stops(experiment)
     assert experiment.wait(SECONDS)
     assert events(experiment.trials[0]) == ["start", "pause", *then]
@@ -486,10 +465,10 @@ def test_a_trial_does_not_wait_for_the_pause_of_another(
             ask("callback", trial.config["at"])
 
     experiment = nbckpt.run(train, {"at": nbckpt.grid_search([0, 1])}, callbacks=[Asking()], max_concurrent=2)
-    until(experiment, lambda: statuses(experiment) == ["RUNNING"] * 2)
+    until(lambda: statuses(experiment) == ["RUNNING"] * 2)
     experiment.pause("t0")
     gates[0].release()
-    until(experiment, lambda: experiment.trials[0].status == Status.PAUSED)
+    until(lambda: experiment.trials[0].status == Status.PAUSED)
     gates[1].release()
     assert asked.wait(SECONDS / 2)  # the worker of t0 is kept for longer
     before_it_leaves(lambda: gates[1].release())
@@ -511,7 +490,7 @@ def test_of_two_threads_that_run_a_name_one_ends_the_other(monkeypatch: pytest.M
         other = beside_the_first_launch(patch, run)
         experiment = run()
         # The other thread ends this run first.
-        until(experiment, lambda: not other.is_alive() or internals(experiment).asked("t0") == "pause")
+        until(lambda: not other.is_alive() or internals(experiment).asked("t0") == "pause")
         go.set()
         other.join(SECONDS)
     assert experiment.wait(SECONDS)
@@ -654,9 +633,6 @@ def test_two_processes_do_not_run_one_experiment() -> None:
     gate.stops(experiment)
 
 
-# Stopping by itself.
-
-
 STOPS: list[tuple[Any, int, str]] = [
     ({"loss": 3}, 3, "loss reached 3"),
     ({"training_iteration": 5}, 5, "training_iteration reached 5"),
@@ -730,9 +706,6 @@ def test_a_stop_that_raises_fails_the_trial_with_its_traceback(caplog: pytest.Lo
     assert "nbckpt itself failed" not in caplog.text
 
 
-# Keeping.
-
-
 def test_the_best_and_the_newest_checkpoints_are_kept() -> None:
     def train(config: dict[str, Any]) -> None:
         for loss in (5, 1, 4, 2, 3):
@@ -757,8 +730,6 @@ def test_the_checkpoint_of_a_retry_is_kept_while_the_trial_runs() -> None:
     ran(train, max_failures=1, keep_checkpoints=1)
     assert there == [3, 3, 3]
 
-
-# What is refused.
 
 ITSELF: dict[str, Any] = {}
 ITSELF["itself"] = [ITSELF]
@@ -902,9 +873,6 @@ def test_best_accepts_zero_and_ignores_nan() -> None:
 
     experiment = ran(train, {"loss": nbckpt.grid_search([float("nan"), 1, 0])}, metric="loss", mode="min")
     assert experiment.best().config == {"loss": 0}
-
-
-# Looking at it.
 
 
 def test_a_metric_with_the_name_of_a_column_hides_nothing() -> None:

@@ -92,9 +92,6 @@ def no_thread() -> bool:
     return not [thread for thread in threading.enumerate() if thread.name.startswith("nbckpt")]
 
 
-# How it is called.
-
-
 class Model:
     """Things that can be called, and have no name."""
 
@@ -205,9 +202,6 @@ def test_a_restarted_function_gets_the_unchanged_config(start: Start) -> None:
     trained(runner, 2)
     runner.restore(runner.save())
     assert (trained(runner, 1)["layers"], given) == (1, {"lr": 0.1, "model": {"layers": [1]}})
-
-
-# What arrives.
 
 
 names = st.text(min_size=1, max_size=8).map(lambda name: f"m{name}")
@@ -357,9 +351,6 @@ def test_stop_iteration_is_a_normal_end(start: Start) -> None:
     assert [result["done"] for result in to_the_end(start(train))] == [False, True]
 
 
-# In an experiment.
-
-
 class Heard(Callback):
     def __init__(self) -> None:
         self.calls: list[str] = []
@@ -450,9 +441,6 @@ def test_a_resume_removes_remains_of_a_crash() -> None:
     experiment.resume("t0")
     assert experiment.wait(SECONDS)
     assert [path.name for path in folder.folder.iterdir() if "tmp" in path.name] == []
-
-
-# Failing.
 
 
 class Odd(BaseException):
@@ -552,9 +540,6 @@ def interrupted_after(call: int) -> Iterator[None]:
         yield
     finally:
         sys.setprofile(None)
-
-
-# Stopping.
 
 
 ended: list[str] = []
@@ -695,9 +680,6 @@ def test_threads_that_report_during_a_stop_leave_no_checkpoint(start: Start) -> 
             thread.join(SECONDS)
         assert not any(thread.is_alive() for thread in threads)
         assert names_in(runner) == []
-
-
-# Checkpoints.
 
 
 def files(config: dict[str, Any], checkpoint_dir: str | None = None) -> None:
