@@ -388,9 +388,6 @@ def test_show_has_the_media_by_step(session: Session, ran: Ran) -> None:
     assert "'ramp' of result 1 is not here" in shown
 
 
-# Freeing space, verification, removal.
-
-
 def kept(trial: Trial) -> set[str]:
     return {file.name for file in (trial.folder.parent / "media").iterdir()}
 
@@ -552,9 +549,6 @@ def test_names_and_captions_are_escaped(session: Session, ran: Ran) -> None:
     assert only(trial, "n" * 500).load() == "long"
 
 
-# Where numbers are meant.
-
-
 def test_tables_and_frames_hold_media_apart_from_numbers(session: Session, ran: Ran) -> None:
     pytest.importorskip("pandas", reason="makes frames")
     trial = ran({"loss": 1.0, "note": nbckpt.media.Text("long")}, {"loss": 0.5})
@@ -568,15 +562,15 @@ def test_tables_and_frames_hold_media_apart_from_numbers(session: Session, ran: 
     assert "note" not in said(session, "trials e")
 
 
-@pytest.mark.parametrize("command", ["best e --mode min", "plot e", "trials e --sort best --mode min"])
-def test_media_are_no_metric(session: Session, ran: Ran, command: str) -> None:
+def test_media_are_no_metric(session: Session, ran: Ran) -> None:
     ran({"loss": 1.0, "note": nbckpt.media.Text("long")})
-    try:
-        answer = said(session, f"{command} --metric note")
-    except UsageError as error:
-        answer = str(error)
-    assert "'note' is a text, not a number" in answer
-    assert "loss" in answer
+    for command in ("best e --mode min", "plot e", "trials e --sort best --mode min"):
+        try:
+            answer = said(session, f"{command} --metric note")
+        except UsageError as error:
+            answer = str(error)
+        assert "'note' is a text, not a number" in answer, command
+        assert "loss" in answer, command
 
 
 def test_short_texts_are_shown_by_step(session: Session, ran: Ran) -> None:
@@ -588,6 +582,9 @@ def test_short_texts_are_shown_by_step(session: Session, ran: Ran) -> None:
     assert "first words" in said(session, "show e/t0 --step 1 --name note")
     with pytest.raises(UsageError, match="t0 reported no media"):
         said(session, "show e/t0 --step 3")
+    for ref in ("e", "e/t0@1", "other"):
+        with pytest.raises(UsageError, match="--step and --name are for the media of a trial"):
+            said(session, f"show {ref} --step 1")
 
 
 def test_callbacks_and_searches_see_numbers_only(session: Session) -> None:
@@ -604,9 +601,6 @@ def test_callbacks_and_searches_see_numbers_only(session: Session) -> None:
     folder = session.library.folder
     nbckpt.run(train, {}, name="e", folder=folder, executor="inline", callbacks=[Sees()]).wait()
     assert ["loss" in result and "note" not in result for result in seen] == [True]
-
-
-# Failing disks, many results, and what was written before.
 
 
 def test_a_full_disk_fails_the_trial_and_names_nothing(
@@ -696,13 +690,6 @@ def test_a_tensor_with_channels_first_is_an_image() -> None:
         cpu = detach
 
     assert dimensions(nbckpt.media.Image(Tensor()).encode().data) == (8, 8)
-
-
-def test_step_and_name_are_for_trials_only(session: Session, ran: Ran) -> None:
-    ran({"loss": 1.0, "note": nbckpt.media.Text("long")})
-    for ref in ("e", "e/t0@1", "other"):
-        with pytest.raises(UsageError, match="--step and --name are for the media of a trial"):
-            said(session, f"show {ref} --step 1")
 
 
 @pytest.mark.parametrize(

@@ -163,7 +163,7 @@ def test_another_process_notes_a_running_trial(session: Session) -> None:
     assert experiment.trials[0].annotation.note == "from afar"
 
 
-def test_notes_travel_with_push_pull_and_sync(session: Session, tmp_path: Path, monkeypatch: Any) -> None:
+def test_notes_travel_with_push_pull_and_sync(session: Session, tmp_path: Path) -> None:
     annotation.change(folder(session), note="here", add=["good"])
     run(session, "push", (tmp_path / "copy").as_uri())
     tracker = nbckpt.Tracker(tmp_path / "other")

@@ -196,7 +196,7 @@ def test_another_machine_gets_the_checkpoint_by_sync(tmp_path: Path, monkeypatch
     assert [trial.results[-1]["n"] for trial in again.trials] == [13, 13]
 
 
-def test_verify_and_trust_know_what_trials_start_from(store: Path) -> None:
+def test_verify_and_trust_know_what_trials_start_from() -> None:
     experiment = ran(count, restore=nbckpt.Checkpoint.from_dict({"n": 10}), name="v")
     catalog = Catalog(experiment.folder.parent)
     assert not verify_trials(catalog, ["v"]).damages
@@ -219,7 +219,7 @@ def test_a_link_that_leads_outside_is_not_followed(tmp_path: Path) -> None:
     assert verify_trials(Catalog(experiment.folder.parent), ["v"]).damages
 
 
-def test_a_checkpoint_that_is_not_there_is_named(store: Path, subtests: pytest.Subtests) -> None:
+def test_a_checkpoint_that_is_not_there_or_damaged_is_refused(store: Path, subtests: pytest.Subtests) -> None:
     ran(count, name="before")
     nbckpt.Checkpoint.from_dict({"n": 10}).to_store(str(store), "name")
     for restore, message in [
@@ -234,11 +234,7 @@ def test_a_checkpoint_that_is_not_there_is_named(store: Path, subtests: pytest.S
             with pytest.raises(nbckpt.NbckptError, match=message):
                 nbckpt.run(count, restore=restore, name="new")
             assert Catalog(store / "experiments").names() == ["before"]
-
-
-def test_a_damaged_checkpoint_is_refused_before_the_start() -> None:
-    before = ran(count, name="before")
-    file = next((before.folder / "t0/checkpoint_000002").rglob("checkpoint.json"))
+    file = next((store / "experiments/before/t0/checkpoint_000002").rglob("checkpoint.json"))
     file.write_bytes(bytes(file.stat().st_size))
     with pytest.raises(nbckpt.errors.CorruptError, match="is not what was saved"):
         nbckpt.run(count, restore="before/t0@2", name="new")

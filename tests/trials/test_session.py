@@ -67,9 +67,6 @@ def content(folder: Path) -> dict[str, str]:
     return {path.relative_to(folder).as_posix(): path.read_text() for path in files}
 
 
-# Outside a trial.
-
-
 def asks_everything() -> None:
     for _ in range(3):
         nbckpt.report(loss=1, checkpoint={"i": 1})
@@ -147,9 +144,6 @@ def test_the_caller_is_outside_the_trial_after_its_end(
     assert len(told(caplog)) == len(NAMES)
 
 
-# What can be reported.
-
-
 def test_a_dict_and_names_are_reported_together(start: Start, subtests: pytest.Subtests) -> None:
     def train(config: dict[str, Any]) -> None:
         nbckpt.report({"loss": 1, "both": 1}, both=2)
@@ -208,9 +202,6 @@ def test_metrics_that_json_cannot_hold_are_stored_as_text(executor: str) -> None
     }
     assert result | expected == result
     assert isinstance(seen[0], Unheard)
-
-
-# Checkpoints.
 
 
 def in_a_folder(place: Path) -> Path:
@@ -378,9 +369,6 @@ def test_get_checkpoint_changes_nothing_and_follows_the_saves(start: Start) -> N
     assert seen == [fresh, *kept[0], *kept[1]]
 
 
-# The reporter by itself.
-
-
 @pytest.fixture
 def reporter(tmp_path: Path) -> Iterator[StatusReporter]:
     stager = CheckpointStager(CheckpointFolder(tmp_path / "trial"))
@@ -388,16 +376,11 @@ def reporter(tmp_path: Path) -> Iterator[StatusReporter]:
     stager.drop()
 
 
-def test_a_reporter_names_its_trial_and_needs_a_running_function(
-    reporter: StatusReporter, tmp_path: Path
-) -> None:
+def test_a_reporter_knows_its_trial_and_its_checkpoint(reporter: StatusReporter, tmp_path: Path) -> None:
     names = (reporter.trial_name, reporter.trial_id, reporter.logdir)
     assert names == ("e/t0", "t0", str(tmp_path / "trial"))
     with pytest.raises(UsageError, match=r"belongs to no trial\. Start the function with nbckpt\.run"):
         reporter(loss=1)
-
-
-def test_a_reporter_keeps_its_checkpoint_and_knows_if_it_is_new(reporter: StatusReporter) -> None:
     assert (reporter.get_checkpoint(), reporter.has_new_checkpoint()) == (None, False)
     place = Path(reporter.make_checkpoint_dir(step=3))
     assert place.is_dir()
@@ -410,9 +393,6 @@ def test_a_reporter_keeps_its_checkpoint_and_knows_if_it_is_new(reporter: Status
     assert not place.exists()
     with pytest.raises(NotFoundError, match="write it before you report it"):
         reporter.set_checkpoint(place)
-
-
-# Whose trial it is.
 
 
 def test_two_alternating_runners_keep_their_own_checkpoints(start: Start) -> None:

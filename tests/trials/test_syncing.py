@@ -27,7 +27,7 @@ from nbckpt.testing import FaultyStore, RecordingStore
 from nbckpt.trials import Callback, Experiment, Record, Status, Trial
 from nbckpt.trials.checkpoints.transfer import read_piece
 from nbckpt.trials.engine import shutdown
-from nbckpt.trials.engine.experiment import runner_of
+from nbckpt.trials.engine.runner import runner_of
 from nbckpt.trials.engine.upload import SyncerCallback
 from nbckpt.trials.executors.artifacts import Sender, changed_files, take_in
 from nbckpt.trials.model import summary_file
@@ -149,7 +149,7 @@ class Plain(Tool):
 
 
 @pytest.mark.parametrize("kind", [Counting, Asking, Plain])
-def test_a_users_syncer_keeps_its_own_attributes(kind: Any, experiments: Path) -> None:
+def test_a_users_syncer_keeps_its_own_attributes(kind: Any) -> None:
     syncer = kind()
     space = {"x": nbckpt.grid_search([1, 2, 3])}
     experiment = run(space, sync_config=nbckpt.SyncConfig(URL, syncer), max_concurrent=3)
@@ -157,7 +157,7 @@ def test_a_users_syncer_keeps_its_own_attributes(kind: Any, experiments: Path) -
     assert syncer.count >= 3 + 2  # each trial, and the experiment's file at its begin and end
 
 
-def test_a_users_syncer_is_told_to_exclude_unfinished_files(experiments: Path) -> None:
+def test_a_users_syncer_is_told_to_exclude_unfinished_files() -> None:
     tool = Tool()
     run(sync_config=nbckpt.SyncConfig(URL, tool))
     assert tool.excluded
@@ -235,9 +235,6 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(file.relative_to(folder)): file.read_bytes() for file in every}
 
 
-# When it is sent.
-
-
 def test_a_long_period_has_two_syncs_and_the_last_is_awaited(experiments: Path, tmp_path: Path) -> None:
     run({"n": 30, "saves": False}, sync_config=config(sync_period=10_000))
     assert Remote.ups.count("t0") == 2
@@ -290,7 +287,7 @@ def test_a_checkpoint_restarts_the_period_unless_that_is_off(stage: Idle, tmp_pa
     assert quiet.tool.calls == []
 
 
-def test_disabled_and_durable_experiments_are_not_synced(experiments: Path, tmp_path: Path) -> None:
+def test_disabled_and_durable_experiments_are_not_synced(tmp_path: Path) -> None:
     tool = Tool()
     sync = SyncConfig(URL, tool)
     run(callbacks=[SyncerCallback(enabled=False, config=sync)], sync_config=sync)
@@ -334,7 +331,7 @@ def test_the_environment_sets_the_thresholds(
         nbckpt.run(count, sync_config=config())
 
 
-def test_no_sync_is_running_after_the_experiment(experiments: Path, remote: Store) -> None:
+def test_no_sync_is_running_after_the_experiment(remote: Store) -> None:
     gate = threading.Event()
 
     Remote.store = FaultyStore(remote, when=lambda call: call.op == "put" and not gate.wait(SECONDS))
@@ -347,7 +344,7 @@ def test_no_sync_is_running_after_the_experiment(experiments: Path, remote: Stor
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("nbckpt-sync")]
 
 
-def test_every_hook_is_called_with_its_trial_in_order(experiments: Path) -> None:
+def test_every_hook_is_called_with_its_trial_in_order() -> None:
     heard: list[str] = []
 
     class Heard(SyncerCallback):
@@ -389,9 +386,6 @@ def test_the_sync_includes_files_that_other_callbacks_write(tmp_path: Path) -> N
     assert (fetched(f"{URL}/e/t0", tmp_path / "there") / "last").read_text() == "words"
 
 
-# When it fails.
-
-
 def test_one_error_names_every_failed_trial_and_is_raised_once(experiments: Path) -> None:
     gate = threading.Event()
     stage = Idle(experiments, [RuntimeError("net down")], gate)
@@ -421,7 +415,7 @@ def test_a_failure_is_logged_once_and_the_next_one_starts(
 
 
 @pytest.mark.parametrize("error", [RuntimeError("net down"), OSError("no route"), KeyError("odd")])
-def test_a_failed_sync_never_fails_the_trial_but_is_noted(experiments: Path, error: Exception) -> None:
+def test_a_failed_sync_never_fails_the_trial_but_is_noted(error: Exception) -> None:
     callback = SyncerCallback(config=SyncConfig(URL, Tool([error] * 100)))
     experiment = run({"n": 3}, callbacks=[callback])
     trial = experiment.trials[0]
@@ -435,9 +429,7 @@ def test_a_failed_sync_never_fails_the_trial_but_is_noted(experiments: Path, err
         callback.wait_for_all()
 
 
-def test_storage_that_recovers_is_up_to_date_at_the_end(
-    experiments: Path, remote: Store, tmp_path: Path
-) -> None:
+def test_storage_that_recovers_is_up_to_date_at_the_end(remote: Store, tmp_path: Path) -> None:
     lost = threading.Event()
     Remote.store = FaultyStore(remote, when=lambda call: lost.is_set())
 
@@ -455,7 +447,7 @@ def test_storage_that_recovers_is_up_to_date_at_the_end(
 
 
 @pytest.mark.slow
-def test_a_hanging_sync_is_given_up_after_its_timeout(experiments: Path) -> None:
+def test_a_hanging_sync_is_given_up_after_its_timeout() -> None:
     gate = threading.Event()
     experiment = run({"n": 2}, sync_config=SyncConfig(URL, Tool(gate=gate), sync_timeout=0.1))
     assert experiment.trials[0].status == Status.TERMINATED
@@ -491,7 +483,7 @@ def test_a_failed_trial_still_reports_its_running_sync(experiments: Path) -> Non
         stage.callback.wait_for_all()
 
 
-def test_a_trial_is_synced_as_failed_or_paused(experiments: Path, tmp_path: Path) -> None:
+def test_a_trial_is_synced_as_failed_or_paused(tmp_path: Path) -> None:
     run({"fails": True}, name="f", sync_config=config())
     there = Trial.read(fetched(f"{URL}/f/t0", tmp_path / "failed"))
     assert (there.status, there.error) == (Status.ERROR, "ValueError: no")
@@ -508,7 +500,7 @@ def test_a_trial_is_synced_as_failed_or_paused(experiments: Path, tmp_path: Path
 
 
 @pytest.mark.slow
-def test_memory_does_not_grow_with_the_number_of_trials(experiments: Path) -> None:
+def test_memory_does_not_grow_with_the_number_of_trials() -> None:
     callback = SyncerCallback(config=config())
     run({"n": nbckpt.grid_search([1] * 40)}, callbacks=[callback])
     kinds = (dict, set, list)
@@ -517,7 +509,7 @@ def test_memory_does_not_grow_with_the_number_of_trials(experiments: Path) -> No
     assert len(sizes) >= 2
 
 
-def test_a_callback_that_was_pickled_works(experiments: Path) -> None:
+def test_a_callback_that_was_pickled_works() -> None:
     run(callbacks=[pickle.loads(pickle.dumps(SyncerCallback(sync_period=7, config=config())))])
     assert "t0" in Remote.ups
     assert pickle.loads(pickle.dumps(SyncerCallback(sync_period=7))).config.sync_period == 7
@@ -621,8 +613,6 @@ def test_sync_artifacts_false_leaves_artifacts_out(experiments: Path, tmp_path: 
     assert there.pop("log.txt") == b"its log is not an artifact\n"
     assert {path.split("/")[0][:10] for path in there} == {"params.jso", "events.jso", "checkpoint"}
 
-
-# On another machine.
 
 Elsewhere = Callable[[str], Path]
 
@@ -741,7 +731,7 @@ def test_new_trials_are_numbered_after_the_stored_ones(remote: Store, elsewhere:
     assert found == [("t1", 2, 2), ("t2", 1, 1)]
 
 
-def test_the_last_sync_can_be_cancelled(experiments: Path, remote: Store) -> None:
+def test_the_last_sync_can_be_cancelled(remote: Store) -> None:
     gate, inside = threading.Event(), threading.Event()
 
     def hangs(call: Any) -> bool:

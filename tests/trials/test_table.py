@@ -363,13 +363,10 @@ def test_a_metric_has_a_sparkline_in_text_and_html(made: Made) -> None:
     assert 'alt="from 1 to 0.0101, between 0.0101 and 1"' in shown["text/html"]
     assert "<svg" not in shown["text/html"]  # a notebook that is not trusted drops it; a picture stays
     assert "data:image/svg+xml;base64," in shown["text/html"]
-
-
-@pytest.mark.parametrize("values", [[0.0], [1.0, 1.0], [1e308, -1e308], [0.0] * 500])
-def test_a_sparkline_of_any_numbers_can_be_drawn(values: list[float]) -> None:
-    assert set(blocks(values)) <= set("▁▂▃▄▅▆▇█")
-    assert "nan" not in svg(values)
-    assert "inf" not in svg(values)
+    for values in [[0.0], [1.0, 1.0], [1e308, -1e308], [0.0] * 500]:
+        assert set(blocks(values)) <= set("▁▂▃▄▅▆▇█")
+        assert "nan" not in svg(values)
+        assert "inf" not in svg(values)
 
 
 def test_nan_and_infinity_do_not_break_the_table(made: Made) -> None:

@@ -178,7 +178,7 @@ def test_a_trial_goes_on_where_its_checkpoint_was(store: Path) -> None:
     assert (trial.metric("loss"), trial.status) == ([3, 1], Status.TERMINATED)
 
 
-def test_resume_takes_the_newest_trial_with_these_parameters(store: Path) -> None:
+def test_resume_takes_the_newest_trial_with_these_parameters() -> None:
     for lr in (1, 2, 1):
         nbckpt.track("e", lr=lr).close(pause=True)
     assert nbckpt.track("e", lr=2, resume=True).trial_id == "t1"
@@ -231,10 +231,13 @@ def test_a_pause_and_a_stop_interrupt_the_loop(store: Path) -> None:
     assert (trial.status, trial.stopped_early, trial.metric("loss")) == (Status.TERMINATED, True, [1, 2, 3])
 
 
-def test_an_open_trial_shows_a_number_too_large_for_a_float() -> None:
+def test_an_open_trial_is_shown_and_pickled() -> None:
     with nbckpt.track("baseline") as run:
         run.report(loss=10**400)
         assert "loss inf" in repr(run)
+    run = nbckpt.track("e")
+    assert isinstance(run, OpenTrial)
+    assert nbckpt.Checkpoint.from_dict({"run": run}).to_dict()["run"] is run.trial
 
 
 def test_threads_and_tasks_report_each_to_its_own_trial(store: Path) -> None:
@@ -295,7 +298,7 @@ def test_track_and_run_do_not_share_an_experiment() -> None:
         nbckpt.track("f")
 
 
-def test_only_its_own_code_resumes_a_loop(store: Path) -> None:
+def test_only_its_own_code_resumes_a_loop() -> None:
     run = nbckpt.track("e")
     run.report(loss=1)
     run.close(pause=True)
@@ -363,7 +366,7 @@ def test_the_end_of_a_process_ends_its_trials_as_done(store: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
-def test_a_fork_does_not_report(store: Path) -> None:
+def test_a_fork_does_not_report() -> None:
     run = nbckpt.track("e")
     child = os.fork()
     if not child:
@@ -372,12 +375,6 @@ def test_a_fork_does_not_report(store: Path) -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     run.report(loss=2)
     assert run.trial.metric("loss") == [2]
-
-
-def test_an_open_trial_pickles_as_its_trial() -> None:
-    run = nbckpt.track("e")
-    assert isinstance(run, OpenTrial)
-    assert nbckpt.Checkpoint.from_dict({"run": run}).to_dict()["run"] is run.trial
 
 
 class Tracking(Trainable):

@@ -21,8 +21,7 @@ from nbckpt.store.files import write_file
 from nbckpt.trials import Experiment, Status
 from nbckpt.trials.engine import control, shutdown
 from nbckpt.trials.engine.claim import Claim
-from nbckpt.trials.engine.experiment import runner_of
-from nbckpt.trials.engine.runner import Runner
+from nbckpt.trials.engine.runner import Runner, runner_of
 from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.model.trial import Trial
 from nbckpt.trials.model.view import internals
@@ -80,7 +79,7 @@ def test_every_view_shows_changes_of_another_kernel(look: Callable[[Experiment],
 
 
 @pytest.mark.slow
-def test_a_refused_run_does_not_change_the_experiment(store: Path) -> None:
+def test_a_refused_run_does_not_change_the_experiment() -> None:
     here = ran(failing([False]), {"x": 1}, name="e")
     before = contents(here.folder)
     shutdown.live.pop(here.folder)
@@ -89,7 +88,7 @@ def test_a_refused_run_does_not_change_the_experiment(store: Path) -> None:
     assert contents(here.folder) == before
 
 
-def test_a_removed_name_starts_a_new_experiment(store: Path) -> None:
+def test_a_removed_name_starts_a_new_experiment() -> None:
     former = ran(failing([False]), {"x": nbckpt.grid_search([1, 2])}, name="e")
     shutil.rmtree(former.folder)
     again = ran(failing([False]), {"x": 1}, name="e")
@@ -123,9 +122,6 @@ def test_no_public_method_of_a_trial_writes() -> None:
             assert method.__doc__
     assert str(trial) == "Trial(t0, TERMINATED, 1 results)"
     assert contents(trial.folder) == before
-
-
-# What one kernel asks of the other.
 
 
 class Gate:
@@ -191,17 +187,14 @@ def test_another_kernel_stops_a_trial_that_shows_as_paused(
     assert trial.status == Status.TERMINATED
 
 
-def test_another_kernel_stops_all_trials(here: Experiment, gate: Gate) -> None:
+def test_another_kernel_asks_for_a_checkpoint_and_a_stop(here: Experiment, gate: Gate) -> None:
+    in_another_kernel(here).checkpoint("t1")
+    assert asked(here) == ["", "checkpoint"]
+    gate.until(lambda: here.trials[1].checkpoint_name is not None)
     in_another_kernel(here).stop()
     gate.go.release(2)
     assert here.wait(SECONDS)
     assert [trial.note for trial in here.trials] == ["stopped"] * 2
-
-
-def test_another_kernel_requests_a_checkpoint(here: Experiment, gate: Gate) -> None:
-    in_another_kernel(here).checkpoint("t1")
-    assert asked(here) == ["", "checkpoint"]
-    gate.until(lambda: here.trials[1].checkpoint_name is not None)
 
 
 def test_an_invalid_request_is_refused_at_once(here: Experiment) -> None:
@@ -209,6 +202,16 @@ def test_an_invalid_request_is_refused_at_once(here: Experiment) -> None:
         in_another_kernel(here).resume()
     with pytest.raises(UsageError, match="no trial 't7'"):
         in_another_kernel(here).pause("t7")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
+def test_requests_never_leave_the_experiment_through_a_link(here: Experiment, tmp_path: Path) -> None:
+    outside = control.ask(tmp_path, control.ControlRequest("stop"))
+    (here.folder / control.FOLDER).symlink_to(outside.parent)
+    assert control.pending(here.folder) == []
+    with pytest.raises(UsageError, match="is a link that leads outside"):
+        in_another_kernel(here).pause()
+    assert list(outside.parent.iterdir()) == [outside]
 
 
 @pytest.mark.slow
@@ -242,7 +245,7 @@ def test_a_request_that_is_a_link_is_not_followed(here: Experiment, tmp_path: Pa
     secret.unlink()
 
 
-def test_a_request_is_carried_out_locally_after_the_owner_ends(store: Path) -> None:
+def test_a_request_is_carried_out_locally_after_the_owner_ends() -> None:
     fails = [True]
     first = ran(failing(fails), name="e")
     with TrialRecorder(first.trials[0]) as recorder:
@@ -335,16 +338,6 @@ def test_a_request_that_cannot_be_deleted_runs_once(
         assert looks.acquire(timeout=SECONDS)
     file.unlink()
     assert len(here.notes) == 1
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
-def test_requests_never_leave_the_experiment_through_a_link(here: Experiment, tmp_path: Path) -> None:
-    outside = control.ask(tmp_path, control.ControlRequest("stop"))
-    (here.folder / control.FOLDER).symlink_to(outside.parent)
-    assert control.pending(here.folder) == []
-    with pytest.raises(UsageError, match="is a link that leads outside"):
-        in_another_kernel(here).pause()
-    assert list(outside.parent.iterdir()) == [outside]
 
 
 @pytest.mark.slow
