@@ -6,7 +6,6 @@ import os
 import pickle
 import random
 from collections import Counter
-from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
@@ -81,91 +80,6 @@ def test_after_a_save_every_replica_finds_it(tmp_path: Path) -> None:
         return numbers
 
     assert generation(job, tmp_path, 3).value == [1, 2, 3, 4, 5]
-
-
-@pytest.mark.slow
-def test_replicas_get_the_same_answers_in_any_order() -> None:
-    def job(group: Group) -> Any:
-        asked = [group.later(10**number * (replica.rank() + 1)) for number in range(6)]
-        order = random.Random(replica.rank()).sample(range(6), 6)
-        answers = {number: asked[number]() for number in order}
-        return sorted(answers.values()), group.broadcast(f"replica {replica.rank()}"), group.gather(1)
-
-    answers, said, ones = generation(job, Path("unused"), 4).value
-    assert answers == [10 * 10**number for number in range(6)]
-    assert (said, ones) == ("replica 0", [1, 1, 1, 1])
-
-
-@pytest.mark.slow
-def test_an_interrupted_epoch_is_repeated(tmp_path: Path) -> None:
-    def job(group: Group) -> int:
-        del group
-        epochs, seen = Epochs(), []
-        for epoch in epochs.until(10):
-            seen.append(epoch)
-            assert (epochs.current, epochs.finished) == (epoch, epoch)
-            if epoch == 5 and replica.restarts() == 0:
-                nbckpt.save_all_states()
-                return 5
-        assert seen == [5, 6, 7, 8, 9]
-        assert (epochs.current, epochs.finished) == (None, 10)
-        assert list(epochs.until(10)) == []
-        return 0
-
-    assert run(job, tmp_path) == [5, 0]
-
-
-def test_loops_over_epochs_do_not_overlap(tmp_path: Path) -> None:
-    with nbckpt.states.use_folder(tmp_path):
-        epochs = Epochs()
-        outer = epochs.until(2)
-        assert next(outer) == 0
-        with pytest.raises(RuntimeError, match="inside another"):
-            next(epochs.until(2))
-        outer.close()
-        assert epochs.current is None
-        assert list(epochs.until(2)) == [0, 1]
-
-
-@pytest.mark.slow
-def test_each_sample_is_read_once_by_one_replica(tmp_path: Path) -> None:
-    def job(group: Group) -> int:
-        data = Data("data", range(100), Epochs(), group.any)
-        stop, following = {0: (20, 4), 1: (80, 2), 2: (None, 0)}[replica.restarts()]
-        read: list[int] = []
-        for batch in data:
-            if data.read == stop:
-                nbckpt.save_all_states()
-                break
-            read.extend(chain.from_iterable(group.gather(batch)))
-        begun, ended = {0: (0, 20), 1: (20, 80), 2: (80, 100)}[replica.restarts()]
-        assert read == list(range(begun, ended))
-        return following
-
-    assert run(job, tmp_path) == [4, 2, 0]
-
-
-@pytest.mark.slow
-def test_loops_that_an_epoch_has_finished_are_skipped(tmp_path: Path) -> None:
-    def job(group: Group) -> list[list[int]]:
-        epochs = Epochs()
-        data = Data("data", range(6), epochs, group.any)
-        read: list[list[int]] = []
-        for _ in epochs.until(2):
-            for stop in (None, 4, 2):  # the second loop is broken off, the third begins anew
-                read.append([])
-                for batch in data:
-                    if data.read == stop:
-                        if (replica.restarts(), epochs.current, stop) == (0, 1, 2):
-                            nbckpt.save_all_states()
-                            return read
-                        break
-                    read[-1].extend(chain.from_iterable(group.gather(batch)))
-        return read
-
-    once = [[0, 1, 2, 3, 4, 5], [0, 1, 2, 3], [0, 1]]
-    assert generation(job, tmp_path, 1).value == once + once
-    assert generation(job, tmp_path, 2, restarts=1).value == [[], [], []]
 
 
 @pytest.mark.slow

@@ -7,8 +7,8 @@ import signal
 import subprocess
 import sys
 import textwrap
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -100,32 +100,24 @@ def test_without_save_on_signal_nothing_asks_to_stop() -> None:
     assert nbckpt.states.should_stop(lambda asked: True)
 
 
-def in_a_thread(call: object) -> list[object]:
-    answers: list[object] = []
-
-    def run() -> None:
+def in_a_thread(call: Callable[[], object]) -> object:
+    with ThreadPoolExecutor(1) as pool:
         try:
-            answers.append(call())  # type: ignore[operator]
+            return pool.submit(call).result()
         except UsageError as error:
-            answers.append(str(error))
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    return answers
+            return str(error)
 
 
 def test_only_the_main_thread_can_ask_for_signals() -> None:
-    assert in_a_thread(nbckpt.states.save_on_signal) == [
-        "save_on_signal() handles signals: call it in the main thread"
-    ]
+    refusal = "save_on_signal() handles signals: call it in the main thread"
+    assert in_a_thread(nbckpt.states.save_on_signal) == refusal
 
 
 def test_every_thread_sees_the_flag() -> None:
     with nbckpt.states.save_on_signal():
-        assert in_a_thread(nbckpt.states.should_stop) == [False]
+        assert in_a_thread(nbckpt.states.should_stop) is False
         signal.raise_signal(signal.SIGTERM)
-        assert in_a_thread(nbckpt.states.should_stop) == [True]
+        assert in_a_thread(nbckpt.states.should_stop) is True
 
 
 @pytest.mark.parametrize("of_another", [False, True])

@@ -58,22 +58,19 @@ def test_a_reachable_upload_dir_is_valid(subtests: pytest.Subtests) -> None:
             assert SyncConfig(url).validate_upload_dir() is True
 
 
-@pytest.mark.parametrize("url", ["invalid://some/url", "/some/folder", "some/folder"])
-def test_an_unknown_protocol_and_a_plain_path_are_refused(url: str) -> None:
-    config = SyncConfig(url)
-    with pytest.raises(ValueError, match=re.escape(url)):
-        config.validate_upload_dir()
-
-
-@pytest.mark.parametrize("url", ["memory://", "file:///"])
-def test_no_url_becomes_a_path_of_a_local_folder(url: str) -> None:
-    assert url_of(SyncConfig(url), "net").startswith(url)
-    assert Request.of("delete", "", url).remote == url
-
-
-def test_a_plain_path_is_answered_with_its_url() -> None:
+def test_an_unknown_protocol_and_a_plain_path_are_refused() -> None:
+    for url in ("invalid://some/url", "/some/folder", "some/folder"):
+        config = SyncConfig(url)
+        with pytest.raises(ValueError, match=re.escape(url)):
+            config.validate_upload_dir()
     with pytest.raises(UsageError, match="file:///some/folder%20here"):
         SyncConfig("/some/folder here").validate_upload_dir()
+
+
+def test_no_url_becomes_a_path_of_a_local_folder() -> None:
+    for url in ("memory://", "file:///"):
+        assert url_of(SyncConfig(url), "net").startswith(url)
+        assert Request.of("delete", "", url).remote == url
 
 
 def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,12 +89,9 @@ def test_a_custom_syncer_validates_the_upload_dir() -> None:
         SyncConfig("yours", OldStyle()).validate_upload_dir()
 
 
-def test_an_upload_dir_needs_a_syncer() -> None:
+def test_an_upload_dir_and_a_syncer_need_each_other() -> None:
     with pytest.raises(ValueError, match="needs a syncer"):
         SyncConfig("s3://bucket", syncer=None)
-
-
-def test_a_syncer_needs_an_upload_dir() -> None:
     with pytest.raises(ValueError, match="needs an upload_dir"):
         SyncConfig(syncer=DefaultSyncer())
 
@@ -135,13 +129,10 @@ def test_the_html_is_escaped_scrolls_and_has_a_caption() -> None:
     assert all(text in shown for text in ("overflow-x:auto", "<caption", 'scope="col"', 'scope="row"'))
 
 
-def test_the_syncer_of_a_config_has_its_numbers() -> None:
+def test_the_syncer_of_a_config_has_its_numbers_or_is_the_given_one() -> None:
     syncer = get_node_to_storage_syncer(SyncConfig("s3://bucket", sync_period=7, sync_timeout=9))
     assert isinstance(syncer, DefaultSyncer)
     assert (syncer.sync_period, syncer.sync_timeout) == (7, 9)
-
-
-def test_the_syncer_of_a_config_is_the_given_one_or_none() -> None:
     own = Anything()
     assert get_node_to_storage_syncer(SyncConfig("s3://bucket", own)) is own
     assert get_node_to_storage_syncer(SyncConfig()) is None

@@ -105,7 +105,7 @@ class Steered(BackgroundSyncer):
 
 
 class OldStyle(nbckpt.sync.Syncer):
-    """As people wrote them for the seed: at once, with no wait and no retry of its own."""
+    """A synchronous syncer, without a wait and a retry of its own."""
 
     def __init__(self, sync_period: float = 300.0):
         super().__init__(sync_period=sync_period)
