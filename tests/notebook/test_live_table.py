@@ -17,7 +17,7 @@ from nbckpt.notebook.live import View
 from nbckpt.notebook.magic import CheckpointMagics
 from nbckpt.notebook.widget.live_table import LiveTable
 from notebook.conftest import Notebook
-from notebook.test_trials_live import ended, join, made, outputs
+from notebook.test_trials_live import Outputs, ended, join, made, outputs
 from waiting import until
 
 RUN = "e = %ckpt run train --name e --grid lr=0.1,0.2"
@@ -63,9 +63,7 @@ def act(verb: str) -> dict[str, Any]:
     return {"kind": "act", "n": 1, "verb": verb, "ids": [], "options": {"experiment": "e"}, "pane": "trials"}
 
 
-def test_a_run_shows_a_copy_and_the_place_of_its_table(
-    notebook: Notebook, outputs: list[dict[str, Any]]
-) -> None:
+def test_a_run_shows_a_copy_and_the_place_of_its_table(notebook: Notebook, outputs: Outputs) -> None:
     notebook.run(RUN)
     copy, place = outputs[:2]
     assert "2 trials" in copy["data"]["text/plain"]
@@ -80,9 +78,7 @@ def test_a_run_shows_a_copy_and_the_place_of_its_table(
     assert "2 trials, 2 done" in outputs[-1]["data"]["text/html"]
 
 
-def test_the_table_shows_its_experiment_whatever_is_asked_for(
-    notebook: Notebook, outputs: list[dict[str, Any]]
-) -> None:
+def test_the_table_shows_its_experiment_whatever_is_asked_for(notebook: Notebook, outputs: Outputs) -> None:
     notebook.run("%ckpt run train --name other;")
     other = table_of(notebook)  # each has a thread, so the second one may come first
     notebook.run(RUN)
@@ -93,9 +89,7 @@ def test_the_table_shows_its_experiment_whatever_is_asked_for(
         assert (trials["experiment"], trials["total"]) == ("e", 2)
 
 
-def test_a_pause_and_a_resume_in_the_table_are_followed(
-    notebook: Notebook, outputs: list[dict[str, Any]]
-) -> None:
+def test_a_pause_and_a_resume_in_the_table_are_followed(notebook: Notebook, outputs: Outputs) -> None:
     notebook.run(RUN)
     table = table_of(notebook)
     answers = heard(table, FOLLOW, act("pause"))
@@ -111,9 +105,7 @@ def test_a_pause_and_a_resume_in_the_table_are_followed(
     assert len(made(outputs)) == 2
 
 
-def test_trials_that_end_as_soon_as_they_resume_are_shown(
-    notebook: Notebook, outputs: list[dict[str, Any]]
-) -> None:
+def test_trials_that_end_as_soon_as_they_resume_are_shown(notebook: Notebook, outputs: Outputs) -> None:
     notebook.run(RUN)
     table = table_of(notebook)
     (view,) = live_of(notebook).mounted
@@ -128,7 +120,7 @@ def test_trials_that_end_as_soon_as_they_resume_are_shown(
 
 @pytest.mark.parametrize("reason", ["NBCKPT_PANEL=core", "no anywidget", "old ipywidgets"])
 def test_without_the_widget_the_output_is_updated_in_place(
-    notebook: Notebook, outputs: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, reason: str
+    notebook: Notebook, outputs: Outputs, monkeypatch: pytest.MonkeyPatch, reason: str
 ) -> None:
     import ipywidgets
 
@@ -146,7 +138,7 @@ def test_without_the_widget_the_output_is_updated_in_place(
 
 
 def test_a_table_that_cannot_be_made_leaves_the_output(
-    notebook: Notebook, outputs: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    notebook: Notebook, outputs: Outputs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object) -> None:
         raise RuntimeError("no comm")
@@ -159,7 +151,7 @@ def test_a_table_that_cannot_be_made_leaves_the_output(
 
 
 def test_an_experiment_of_another_folder_has_no_buttons(
-    notebook: Notebook, outputs: list[dict[str, Any]], tmp_path: Any
+    notebook: Notebook, outputs: Outputs, tmp_path: Any
 ) -> None:
     """Commands would not reach it, or would reach another one of the same name."""
     notebook.run(f"e = nbckpt.run(train, {{}}, name='e', folder={str(tmp_path / 'far')!r})\ne")
@@ -167,9 +159,7 @@ def test_an_experiment_of_another_folder_has_no_buttons(
     assert mounted(notebook) == []
 
 
-def test_what_has_ended_and_other_tables_have_no_widget(
-    notebook: Notebook, outputs: list[dict[str, Any]]
-) -> None:
+def test_what_has_ended_and_other_tables_have_no_widget(notebook: Notebook, outputs: Outputs) -> None:
     notebook.run(RUN)
     table_of(notebook)
     outputs.clear()
@@ -182,7 +172,7 @@ def test_what_has_ended_and_other_tables_have_no_widget(
 
 @pytest.mark.slow
 def test_a_cell_that_runs_again_closes_its_former_table(
-    notebook: Notebook, outputs: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    notebook: Notebook, outputs: Outputs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(notebook.shell, "get_parent", lambda: {"metadata": {"cellId": "a"}}, raising=False)
     notebook.run(RUN)
@@ -195,7 +185,7 @@ def test_a_cell_that_runs_again_closes_its_former_table(
 
 @pytest.mark.slow
 def test_runs_that_follow_each_other_quickly_have_one_table(
-    notebook: Notebook, outputs: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    notebook: Notebook, outputs: Outputs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     notebook.run(RUN)
     table_of(notebook)
@@ -208,9 +198,7 @@ def test_runs_that_follow_each_other_quickly_have_one_table(
 
 
 @pytest.mark.slow
-def test_four_tables_stay_and_none_after_the_extension(
-    notebook: Notebook, outputs: list[dict[str, Any]]
-) -> None:
+def test_four_tables_stay_and_none_after_the_extension(notebook: Notebook, outputs: Outputs) -> None:
     comms = get_comm_manager().comms
     before = len(comms)
     notebook.run(RUN)
@@ -226,9 +214,7 @@ def test_four_tables_stay_and_none_after_the_extension(
     notebook.run("%load_ext nbckpt")
 
 
-def test_a_hidden_copy_is_renewed_every_two_seconds(
-    notebook: Notebook, outputs: list[dict[str, Any]]
-) -> None:
+def test_a_hidden_copy_is_renewed_every_two_seconds(notebook: Notebook, outputs: Outputs) -> None:
     from nbckpt.notebook.widget.place import Place
 
     times = iter((0.0, 0.25, 0.5, 1.9, 2.0, 2.0, 2.25, 4.0, 4.0, 4.1, 4.2, 4.3))
@@ -250,7 +236,7 @@ def test_a_hidden_copy_is_renewed_every_two_seconds(
     assert len(outputs) == 5
 
 
-def test_captured_output_is_not_shown_elsewhere(notebook: Notebook, outputs: list[dict[str, Any]]) -> None:
+def test_captured_output_is_not_shown_elsewhere(notebook: Notebook, outputs: Outputs) -> None:
     outputs.clear()
     notebook.run("%%capture caught\ne = nbckpt.run(train, {}, name='e')\ndisplay(e)")
     assert not made(outputs)

@@ -106,10 +106,7 @@ WRONG = [
     ("run trian", "there is no function 'trian'. Did you mean 'train'?"),
     ("run train lr", "'lr' has no value. Write NAME=VALUE"),
     ("run train lr=1,2", "'lr=1,2': to try each value, --grid lr=1,2; for one tuple, lr=(1,2)"),
-    (
-        "run train opt=adam",
-        "'opt=adam': there is no variable adam. For a text write it in quotes: 'adam'",
-    ),
+    ("run train opt=adam", "'opt=adam': there is no variable adam. For a text write it in quotes: 'adam'"),
     ("run train opt=see", "Did you mean 'seen'?"),
     ("run train lr=1+", "values are Python literals or names of variables"),
     ("run train lr=open('x')", "values are Python literals or names of variables"),

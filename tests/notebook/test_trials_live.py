@@ -22,6 +22,8 @@ def train(config):
         nbckpt.report(loss=i, checkpoint={"i": i})
 """
 
+Outputs = list[dict[str, Any]]
+
 
 def join() -> None:
     """Wait for what follows experiments."""
@@ -31,7 +33,7 @@ def join() -> None:
 
 
 @pytest.fixture
-def outputs(notebook: Notebook, published: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+def outputs(notebook: Notebook, published: Outputs) -> Iterator[Outputs]:
     """Define train(); return the outputs that the shell publishes."""
     notebook.run(TRAIN)
     yield published
@@ -39,7 +41,7 @@ def outputs(notebook: Notebook, published: list[dict[str, Any]]) -> Iterator[lis
     join()
 
 
-def made(outputs: list[dict[str, Any]]) -> list[str]:
+def made(outputs: Outputs) -> list[str]:
     """Return the ids of the outputs that were made, not changed."""
     return [output["transient"]["display_id"] for output in outputs if not output["update"]]
 
@@ -49,9 +51,7 @@ def ended(notebook: Notebook) -> None:
     join()
 
 
-def test_a_run_is_shown_once_and_followed_to_its_end(
-    notebook: Notebook, outputs: list[dict[str, Any]]
-) -> None:
+def test_a_run_is_shown_once_and_followed_to_its_end(notebook: Notebook, outputs: Outputs) -> None:
     experiment = notebook.run("%ckpt run train --grid lr=0.1,0.2")
     assert len(made(outputs)) == 1
     assert "2 trials" in outputs[0]["data"]["text/plain"]
@@ -62,9 +62,7 @@ def test_a_run_is_shown_once_and_followed_to_its_end(
     assert "2 trials, 2 done" in outputs[-1]["data"]["text/html"]
 
 
-def test_a_run_assigned_to_a_variable_shows_its_table(
-    notebook: Notebook, outputs: list[dict[str, Any]]
-) -> None:
+def test_a_run_assigned_to_a_variable_shows_its_table(notebook: Notebook, outputs: Outputs) -> None:
     notebook.run("e = %ckpt run train n=1\nx = 1")
     assert len(made(outputs)) == 1
     ended(notebook)
@@ -73,9 +71,7 @@ def test_a_run_assigned_to_a_variable_shows_its_table(
     assert len(made(outputs)) == 2
 
 
-def test_a_repeated_cell_has_a_new_table_and_the_same_thread(
-    notebook: Notebook, outputs: list[dict[str, Any]]
-) -> None:
+def test_a_repeated_cell_has_a_new_table_and_the_same_thread(notebook: Notebook, outputs: Outputs) -> None:
     """One thread updates both tables."""
     for _ in range(2):
         notebook.run("%ckpt trials --sort best" if outputs else "%ckpt run train --name e")
@@ -86,16 +82,14 @@ def test_a_repeated_cell_has_a_new_table_and_the_same_thread(
     assert all("1 done" in shown for shown in last.values())
 
 
-def test_a_run_started_from_python_is_followed(notebook: Notebook, outputs: list[dict[str, Any]]) -> None:
+def test_a_run_started_from_python_is_followed(notebook: Notebook, outputs: Outputs) -> None:
     notebook.run("nbckpt.run(train, {'n': 2})")
     assert len(made(outputs)) == 1
     ended(notebook)
     assert "1 done" in outputs[-1]["data"]["text/plain"]
 
 
-def test_a_finished_experiment_is_shown_but_not_followed(
-    notebook: Notebook, outputs: list[dict[str, Any]]
-) -> None:
+def test_a_finished_experiment_is_shown_but_not_followed(notebook: Notebook, outputs: Outputs) -> None:
     notebook.run("gate.release(3)\n%ckpt run train --wait")
     join()
     outputs.clear()
@@ -106,7 +100,7 @@ def test_a_finished_experiment_is_shown_but_not_followed(
 
 @pytest.mark.parametrize("kept", ["", "e = "])
 def test_a_cell_that_waits_ends_with_the_final_table(
-    notebook: Notebook, outputs: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, kept: str
+    notebook: Notebook, outputs: Outputs, monkeypatch: pytest.MonkeyPatch, kept: str
 ) -> None:
     monkeypatch.setattr(Live, "follow", lambda *_: None)  # it may come too late
     notebook.run(f"gate.release(3)\n{kept}%ckpt run train --wait")
@@ -136,7 +130,7 @@ class Changing:
 
 @pytest.mark.parametrize(("changes", "updates"), [(1000, 5), (0, 0)])
 def test_updates_need_a_change_and_come_at_most_four_per_second(
-    notebook: Notebook, outputs: list[dict[str, Any]], changes: int, updates: int
+    notebook: Notebook, outputs: Outputs, changes: int, updates: int
 ) -> None:
     result = notebook.run("%ckpt help")
     outputs.clear()
