@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from trials.runs import ran
 
 import nbckpt
 from late import library
@@ -39,9 +40,7 @@ def train(config: dict[str, Any]) -> None:
 
 def search(fn: Any, study: Any, space: dict[str, Any] | None = None, **kwargs: Any) -> Experiment:
     settings = {"metric": "loss", "mode": "min", "max_concurrent": 1, **kwargs}
-    experiment = nbckpt.run(fn, SPACE if space is None else space, search=study, **settings)
-    assert experiment.wait(60)
-    return experiment
+    return ran(fn, SPACE if space is None else space, search=study, **settings)
 
 
 def states(study: Any) -> list[str]:

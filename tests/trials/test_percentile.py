@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from trials.test_halving import TRIALS, Search, make_trial
+from trials.test_halving import TRIALS, Pruner, Search, make_trial
 
 from late import library
-from nbckpt.trials import OptunaPruner, Status
+from nbckpt.trials import Status
 from nbckpt.trials.schedulers.percentile import Percentile
 from nbckpt.trials.schedulers.pruned_study import PrunedStudy
 
@@ -76,16 +76,16 @@ def ended(number: int, reports: int) -> Any:
     return trial
 
 
-def scheduler_of(name: str, trials: list[Any], **options: Any) -> OptunaPruner:
+def scheduler_of(name: str, trials: list[Any], **options: Any) -> Pruner:
     library("optuna", reason="pruners")
-    scheduler = OptunaPruner(name, metric="loss", mode="min", time_attr="epoch", **options)
+    scheduler = Pruner(name, metric="loss", mode="min", time_attr="epoch", **options)
     scheduler.setup(SimpleNamespace(trials=trials, spec=SimpleNamespace(seed=1)))  # type: ignore[arg-type]
     return scheduler
 
 
 def test_a_column_has_each_value_of_complete_trials_once() -> None:
     scheduler = scheduler_of("median", [ended(number, 3) for number in range(20)])
-    study = scheduler._study
+    study = scheduler.study
     assert isinstance(study, Percentile)
     late = make_trial(20)
     for at in (1, 2, 3):
@@ -95,7 +95,7 @@ def test_a_column_has_each_value_of_complete_trials_once() -> None:
     scheduler.ended(late)
     scheduler.ended(late)
     for step in (1, 2, 3):
-        column = list(study._column(step))
+        column = list(study.column(step))
         assert column == sorted(column)
         assert (len(column), column[0]) == (21, 0.0)
 
@@ -107,16 +107,16 @@ def test_a_column_has_each_value_of_complete_trials_once() -> None:
 )
 def test_pruners_that_compare_with_nothing_keep_no_values(name: str, options: dict[str, Any]) -> None:
     scheduler = scheduler_of(name, [ended(number, 3) for number in range(3)], **options)
-    study = scheduler._study
+    study = scheduler.study
     assert isinstance(study, PrunedStudy)
     assert not study.needs_values
     late = make_trial(3)
     late.metrics = {"training_iteration": 1, "epoch": 1, "loss": 1.0}
     assert scheduler.reported(late) is None
-    assert study._trial(3).intermediate_values == {1: 1.0}
+    assert study.trial(3).intermediate_values == {1: 1.0}
     late.status, late.finished = Status.TERMINATED, True
     scheduler.ended(late)
-    assert [study._trial(number).intermediate_values for number in range(4)] == [{}] * 4
+    assert [study.trial(number).intermediate_values for number in range(4)] == [{}] * 4
 
 
 @pytest.mark.parametrize(

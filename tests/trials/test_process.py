@@ -106,9 +106,6 @@ class TestProcess(ExecutorTests):
         monkeypatch.setenv("NBCKPT_GPUS", "gpu-a,gpu-b")
 
 
-# What goes well.
-
-
 def test_output_of_a_process_is_printed_by_the_parent(capsys: pytest.CaptureFixture[str]) -> None:
     def train(config: dict[str, Any]) -> None:
         print("größer")
@@ -150,9 +147,6 @@ def test_a_finished_process_leaves_nothing_open() -> None:
     before = open_files()
     finished(counting(), {"last": nbckpt.grid_search([1, 2, 3])})
     assert open_files() == before
-
-
-# What fails.
 
 
 @pytest.mark.slow
@@ -291,9 +285,6 @@ def test_a_fork_of_the_function_can_be_terminated() -> None:
         nbckpt.report(code=forked.exitcode)
 
     assert finished(train).trials[0].metrics["code"] == -signal.SIGTERM
-
-
-# How it ends.
 
 
 def endless(witness: Path, *, reports: bool) -> Callable[[dict[str, Any]], None]:

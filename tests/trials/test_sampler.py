@@ -28,12 +28,6 @@ SPACE = {
 }
 
 
-@pytest.fixture(autouse=True)
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "store"))
-    return tmp_path / "store"
-
-
 def train(config: dict[str, Any]) -> None:
     for epoch in range(config["epochs"]):
         nbckpt.report(loss=config["x"] ** 2 + config["deep"]["q"] - epoch / 100)

@@ -145,7 +145,6 @@ def worker(tmp_path: Path) -> Iterator[Worker]:
 def test_checkpoints_and_files_move_to_and_from_an_actor(worker: Worker, tmp_path: Path) -> None:
     worker.run(lambda result: result.metrics["n"] < 3)
     record = worker.save()
-    assert record is not None
     assert (tmp_path / "t0" / record.name / "n").read_text() == "3"
     assert (tmp_path / "t0" / "plot").read_text() == "3"
     worker.run(lambda result: False)

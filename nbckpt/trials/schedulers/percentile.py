@@ -81,7 +81,7 @@ class Percentile:
             return False
         if course.last(2) >= (step - warmup) // interval * interval + warmup:  # asked in this interval
             return False
-        column = self._column(step)
+        column = self.column(step)
         if len(column) < options["n_min_trials"]:
             return False
         return self._is_worse(course.best, _quantile(column, self._part))
@@ -101,7 +101,7 @@ class Percentile:
             self._complete += 1
             course.end()
 
-    def _column(self, step: int) -> array[float]:
+    def column(self, step: int) -> array[float]:
         """Return the sorted values of the complete trials at a step."""
         column, new = self._columns[step], self._new.pop(step, ())
         if len(new) * _FEW > len(column):  # after a restart: to insert each takes longer

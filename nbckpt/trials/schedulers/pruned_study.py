@@ -49,13 +49,13 @@ class PrunedStudy:
     def add(self, number: int, values: Mapping[int, float], rungs: Mapping[int, float | None]) -> None:
         """Add the trial of a number, with its values by step and those at its rungs."""
         # The storage gives its own object. To hand it a template would copy each value twice.
-        trial = self._trial(number)
+        trial = self.trial(number)
         trial.intermediate_values.update(values)
         trial.system_attrs.update({optuna_rung(at): value for at, value in without_gaps(rungs).items()})
 
     def report(self, number: int, step: int, value: float) -> bool:
         """Report a value. Return False if the step is not new, or the trial is complete."""
-        trial = self._trial(number)
+        trial = self.trial(number)
         if trial.state.is_finished() or step <= max(trial.intermediate_values, default=-1):
             return False
         self._storage.set_trial_intermediate_value(self._ids[number], step, value)
@@ -63,14 +63,14 @@ class PrunedStudy:
 
     def is_pruned(self, number: int) -> bool:
         """Ask the pruner whether a trial stops after its newest report."""
-        is_pruned = bool(self._pruner.prune(self._study, self._trial(number)))
+        is_pruned = bool(self._pruner.prune(self._study, self.trial(number)))
         if is_pruned:
             self._forget(number)
         return is_pruned
 
     def rungs(self, number: int) -> int:
         """Return how many rungs a trial has reached; 0 if the pruner has none."""
-        known = self._trial(number).system_attrs
+        known = self.trial(number).system_attrs
         return sum(1 for _ in takewhile(lambda at: optuna_rung(at) in known, count()))
 
     def complete(self, number: int, value: float, last_step: int) -> None:
@@ -78,16 +78,17 @@ class PrunedStudy:
         from optuna.trial import TrialState
 
         del last_step
-        if not self._trial(number).state.is_finished():
+        if not self.trial(number).state.is_finished():
             self._storage.set_trial_state_values(self._ids[number], TrialState.COMPLETE, [value])
             self._forget(number)
 
     def _forget(self, number: int) -> None:
         """Let go of the values of a trial that has ended, if nobody needs them."""
         if not self.needs_values:
-            self._trial(number).intermediate_values.clear()
+            self.trial(number).intermediate_values.clear()
 
-    def _trial(self, number: int) -> FrozenTrial:
+    def trial(self, number: int) -> FrozenTrial:
+        """Return a trial of the study, which may be a new one."""
         while len(self._ids) <= number:
             self._ids.append(self._storage.create_new_trial(self._id))
         return self._storage.get_trial(self._ids[number])
