@@ -37,7 +37,7 @@ _ID = len("-") + 64
 _VERSION = len("00000001") + _ID
 _MOST_VERSIONS = 10**8 - 1
 _MOST = 64 << 10  # the most bytes of the id and the moment in a ref
-_PATIENCE_S = tuple(0.05 * 1.25**attempt for attempt in range(12))
+PATIENCE_S = tuple(0.05 * 1.25**attempt for attempt in range(12))
 """How long a writer waits for another one to give a number up, at each number that both take."""
 
 
@@ -203,7 +203,7 @@ class References:
         """
         check_name(name)
         # see docs/decisions/0172
-        for patience in _PATIENCE_S:
+        for patience in PATIENCE_S:
             ref, note = self._claim_next(name, target, packs)
             if self._is_alone(ref.key, patience):
                 break
@@ -219,7 +219,7 @@ class References:
 
         If the store has no notes, the key itself shows it, and the note is "".
         """
-        version = self._last_version(name) + 1
+        version = self.last_version(name) + 1
         if version > _MOST_VERSIONS:
             raise UsageError(f"{name!r} has reached version {version - 1}, the last. Choose another name")
         key = f"refs/{encode_name(name)}/{version:08d}-{target.id}"
@@ -241,7 +241,7 @@ class References:
         """Return the keys of refs with these prefixes, including those that writers are about to put."""
         return [key for prefix in prefixes for key in self.store.keys(prefix)]
 
-    def _last_version(self, name: str) -> int:
+    def last_version(self, name: str) -> int:
         """Return the number of the last version of *name*, including removed versions.
 
         Every save calls this, so it reads only the numbers in the keys.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def new_folder() -> Path:
     """Return a new temporary folder that belongs to the user."""
-    return Path(tempfile.mkdtemp(prefix="checkpoint-", dir=_root()))
+    return Path(tempfile.mkdtemp(prefix="checkpoint-", dir=user_folder()))
 
 
 @contextmanager
@@ -36,7 +36,7 @@ def lend(key: str, fill: Callable[[Path], None]) -> Iterator[Path]:
         key: The folder's name. Equal keys must mean equal contents.
         fill: Makes the folder, all of it or nothing.
     """
-    root = _root()
+    root = user_folder()
     _sweep(root)
     folder, users = root / key, root / f"{key}.users"
     # The block may end in a different thread from the one where it began.
@@ -63,7 +63,7 @@ def lend(key: str, fill: Callable[[Path], None]) -> Iterator[Path]:
             _go(root, key, mine)
 
 
-def _root() -> Path:
+def user_folder() -> Path:
     """Return the folder for temporary files that only this user can enter."""
     me = os.getuid() if os.name != "nt" else 0  # Windows has a temporary folder for each user
     root = Path(tempfile.gettempdir()) / f"nbckpt-{me}"

@@ -1,8 +1,8 @@
 """Objects that a notebook makes, and what each must still do after a restore: the rows of behaviour.txt.
 
 A line `# …` begins a chapter, with what its rows import. `## …` begins a row: a cell that makes the values,
-after `...` a cell that changes them, and after `>>>` an expression. If something is lost, a part of the warning
-is in brackets behind the name of the row.
+after `...` a cell that changes them, and after `>>>` an expression. If something is lost, a part of the
+warning is in brackets behind the name of the row.
 
 `python -c "from core.behaviour import save; save(folder, chapter)"` is a kernel that saves every row of a
 chapter, restores it and undoes its change; `load` is a new kernel that restores it along every route.

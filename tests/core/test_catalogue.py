@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -39,6 +40,7 @@ from nbckpt.testing import Call, FaultyStore
 from nbckpt.tracker import Tracker
 
 TOPS, PARTS = "catalogue/tops/", "catalogue/parts/"
+SEEDS = itertools.count()
 OPERATIONS = ("ls", "show x", "restore x", "save")
 
 
@@ -49,7 +51,7 @@ def run(store: PagedStore, words: str) -> Any:
 
 
 def save(store: PagedStore, size: int = 100_000) -> None:
-    noise = np.random.default_rng(len(store._data)).integers(0, 256, size, np.uint8)
+    noise = np.random.default_rng(next(SEEDS)).integers(0, 256, size, np.uint8)
     Tracker(store).save({"x": noise}, "x", variables=["x"], provenance=False)  # no random states
 
 
@@ -63,14 +65,14 @@ def fill(store: PagedStore, count: int) -> None:
     for number in range(count):
         name = hashlib.sha256(str(number).encode()).hexdigest()
         moment = f"{at + timedelta(seconds=number):%Y%m%dT%H%M%S%f}Z"
-        store._data[f"checkpoints/{moment}-{name}.json"] = b"an old manifest"
+        store.put(f"checkpoints/{moment}-{name}.json", b"an old manifest")
         version, label = (number // 2 + 1, "x") if number % 2 else (1, f"n{number}")
-        store._data[f"refs/{label}/{version:08d}-{name}"] = f"{name}\n{moment}\n".encode()
+        store.put(f"refs/{label}/{version:08d}-{name}", f"{name}\n{moment}\n".encode())
         if number % 4:
             continue
         blob = bytes.fromhex(name)
         pack, body = build([compressed(blob, PREFERRED.digest(blob), PREFERRED)], PREFERRED)
-        store._data[pack_key(pack)] = b"".join(map(bytes, body))
+        store.put(pack_key(pack), body)
 
 
 def filled(count: int, page: int) -> PagedStore:
@@ -212,7 +214,7 @@ class Histories(RuleBasedStateMachine):
             for ref in ("latest", "a", "b@2", "c~1"):
                 assert resolved(tracker.history.resolve, ref) == resolved(partial(resolve, truth), ref)
             for name in "abc":
-                assert listed._last_version(name) == truth._last_version(name)
+                assert listed.last_version(name) == truth.last_version(name)
 
 
 def living(refs: list[Ref], truth: References) -> list[Ref]:
@@ -399,7 +401,7 @@ def test_a_push_brings_back_what_was_removed_at_the_url(has_top: bool) -> None:
     Mirror(other.store, Path("none"), store).push()
     assert sorted(map(str, tracker.history.listed().refs())) == ["x@1", "x@2", "x@3", "x@4", "x@5"]
     assert len(tracker.entries()) == 5
-    assert tracker.history._last_version("y") == 1
+    assert tracker.history.last_version("y") == 1
     assert tracker.history.view() is not None
 
 

@@ -286,5 +286,5 @@ def test_every_other_thread_of_nbckpt_is_harmless() -> None:
         for text in texts
         for name in re.findall(r'(?:name(?:: str)? ?=f? ?|Pool.*?)"(nbckpt-[a-z]+-?)', text)
     }
-    unknown = {name for name in names if not name.startswith(pools._OURS)}
+    unknown = {name for name in names if not name.startswith(pools.OURS)}
     assert unknown == {"nbckpt-function", "nbckpt-syncer", "nbckpt-trial"}

@@ -59,7 +59,7 @@ def test_as_directory_of_another_form_is_temporary() -> None:
 
 
 def left_behind() -> list[str]:
-    return [file.name for file in shared_tempdir._root().iterdir() if not file.name.endswith(".lock")]
+    return [file.name for file in shared_tempdir.user_folder().iterdir() if not file.name.endswith(".lock")]
 
 
 def test_an_error_in_the_block_leaves_nothing() -> None:
@@ -127,12 +127,12 @@ def _no_space(*_: object, **__: object) -> None:
 
 @posix
 def test_only_the_user_may_enter_the_temporary_folder() -> None:
-    assert shared_tempdir._root().stat().st_mode & 0o777 == 0o700
+    assert shared_tempdir.user_folder().stat().st_mode & 0o777 == 0o700
 
 
 @posix
 def test_a_link_in_place_of_the_temporary_folder_is_not_used(tmp_path: Path, clean_environment: Path) -> None:
-    mine = shared_tempdir._root()
+    mine = shared_tempdir.user_folder()
     mine.rmdir()
     mine.symlink_to(tmp_path, target_is_directory=True)
     with Checkpoint.from_dict(MADE).as_directory() as path:

@@ -241,7 +241,7 @@ def test_values_of_a_missing_pack_fail_and_others_load() -> None:
 
 
 def test_the_bytes_fetched_ahead_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nbckpt.core.values.loading._BATCH_SIZE", MB)
+    monkeypatch.setattr("nbckpt.core.values.loading.BATCH_SIZE", MB)
     values = arrays(64, 128 * KB)
     store = saved(values)
     loaded, requested, ahead = [0], [0], [0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from typing import Any
 
@@ -44,14 +45,13 @@ def read(store: MemoryStore, packer: Packer, stored: Stored) -> bytes:
     return Reader(store, packer.inline).read(packer.runs(stored))
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("records", [False, True], ids=["buffer", "record"])
-def test_any_buffer_can_be_read_back(size: int, records: bool) -> None:
-    store = MemoryStore()
-    data = noise(size)
-    packer, (stored,) = packed(store, data, records=records)
-    assert read(store, packer, stored) == data
-    assert stored.size == size
+def test_any_buffer_can_be_read_back(subtests: pytest.Subtests) -> None:
+    for size, records in itertools.product(SIZES, (False, True)):
+        with subtests.test(size=size, records=records):
+            store, data = MemoryStore(), noise(size)
+            packer, (stored,) = packed(store, data, records=records)
+            assert read(store, packer, stored) == data
+            assert stored.size == size
 
 
 @pytest.mark.slow
@@ -68,13 +68,12 @@ def test_any_mixture_of_buffers_and_records_can_be_read_back(parts: list[tuple[i
     assert [read(store, packer, part) for part in stored] == buffers
 
 
-@pytest.mark.parametrize("size", SIZES[1:])
-def test_equal_bytes_are_kept_once(size: int) -> None:
-    store = MemoryStore()
-    data = noise(size)
-    packer, stored = packed(store, data, data, data)
-    assert packer.new_bytes == size
-    assert packer.runs(stored[0]) == packer.runs(stored[2])
+def test_equal_bytes_are_kept_once(subtests: pytest.Subtests) -> None:
+    for size in SIZES[1:]:
+        with subtests.test(size=size):
+            packer, stored = packed(MemoryStore(), *[noise(size)] * 3)
+            assert packer.new_bytes == size
+            assert packer.runs(stored[0]) == packer.runs(stored[2])
 
 
 @pytest.mark.parametrize("size", [ALIGNED_SIZE, MB, 5 * MB])
@@ -241,19 +240,17 @@ def test_what_is_written_later_is_what_was_added(size: int) -> None:
         assert not any(one.changed for one in stored)
 
 
-@pytest.mark.parametrize(
-    ("sizes", "copied"), [((64,), 64), ((65,), 0), ((40, 40), 40), ((40, 24), 64), ((40, 25, 24), 64)]
-)
-def test_copies_take_at_most_64_mib(
-    sizes: tuple[int, ...], copied: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_copies_take_at_most_64_mib(monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests) -> None:
     copies: list[int] = []
     monkeypatch.setattr(Later, "copy", lambda _, part: copies.append(len(part)) or part)
-    arrays = [np.zeros(size * MB, np.uint8) for size in sizes]
-    packer, _ = putting_off(MemoryStore(), KeptMemory(), *arrays)
-    with packer:
-        assert sum(copies) == copied * MB
-        assert packer.lends == (copied < sum(sizes))
+    for *sizes, copied in ((64, 64), (65, 0), (40, 40, 40), (40, 24, 64), (40, 25, 24, 64)):
+        with subtests.test(sizes=sizes):
+            copies.clear()
+            arrays = [np.zeros(size * MB, np.uint8) for size in sizes]
+            packer, _ = putting_off(MemoryStore(), KeptMemory(), *arrays)
+            with packer:
+                assert sum(copies) == copied * MB
+                assert packer.lends == (copied < sum(sizes))
 
 
 def test_two_packers_at_once_do_not_share_copies() -> None:

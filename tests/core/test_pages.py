@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nbckpt.core.memory import pages, process, regions, selftest
+from nbckpt.core.memory import pages, process, regions
 from nbckpt.core.memory.pages import LEAST, Look, PageRecord, page_record
 from nbckpt.core.memory.userfault import PAGE, Userfault
 
@@ -78,7 +78,6 @@ def map_again(array: np.ndarray, offset: int, size: int) -> None:
     libc, flags = ctypes.CDLL(None), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x10
     place = ctypes.c_void_p(address(array, offset))
     libc.mmap(place, ctypes.c_size_t(size), mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, ctypes.c_long(0))
-    array[offset : offset + size] = 1
 
 
 def by_item(array: np.ndarray) -> None:
@@ -196,16 +195,10 @@ def test_every_kind_of_write_is_named(
 
 
 @needs_record
-def test_new_memory_at_an_old_address_is_dirty() -> None:
-    memory = selftest._Memory(Userfault())
-    memory.record.close()
-    memory.size = 2 * MB
-    memory.start = memory.map()
-    with page_record().round() as looks:
-        first = looks.at(memory.start, memory.size)
-    memory.map(memory.start)
-    with page_record().round() as looks:
-        assert looks.at(memory.start, memory.size, first).dirty == [(0, memory.size)]
+def test_new_memory_at_an_old_address_is_dirty(array: np.ndarray) -> None:
+    first = look(array)
+    map_again(array, 0, array.nbytes)
+    assert look(array, first).dirty == [(0, array.nbytes)]
 
 
 @needs_record
@@ -272,6 +265,7 @@ def test_a_page_of_a_buffer_that_is_gone_is_clean(array: np.ndarray, is_above: b
     look(gone)
     start, size = (MIDDLE, len(array) - MIDDLE) if is_above else (0, MIDDLE + PAGE)
     map_again(array, start, size)
+    array[start : start + size] = 1
     first = look(part)
     assert look(part, first).dirty == []
 
@@ -360,19 +354,19 @@ def test_a_look_within_a_look_neither_waits_nor_loses_a_write(
 
 @needs_record
 def test_what_a_region_remembers_is_bounded(array: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(regions, "_MOST_RANGES", 4)
+    monkeypatch.setattr(regions, "MOST_RANGES", 4)
     first = latest = look(array)
     for step in range(60):
         array[step * 7 * PAGE] = 2
         latest = look(array, latest)
-    (region,) = page_record()._regions.overlapping(array.ctypes.data, array.ctypes.data + 1)
+    (region,) = page_record().regions.overlapping(array.ctypes.data, array.ctypes.data + 1)
     assert sum(len(ranges) for _, ranges in region.entries) < 60
     assert all(covers(look(array, first), step * 7 * PAGE) for step in range(60))
 
 
 @needs_record
 def test_a_mostly_written_buffer_rests_and_is_watched_again(array: np.ndarray) -> None:
-    page_record()._rests.clear()
+    page_record().rests.clear()
     first = look(array)
     array[:] = 2
     second = look(array, first)
@@ -566,13 +560,13 @@ def test_a_refused_call_makes_a_buffer_dirty(
 @pytest.mark.slow
 @needs_record
 def test_a_thousand_buffers_cost_no_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "_MOST_REGIONS", 8)
+    monkeypatch.setattr(pages, "MOST_REGIONS", 8)
     record = PageRecord()
-    monkeypatch.setattr(pages._process, "record", record)
+    monkeypatch.setattr(pages.PROCESS, "record", record)
     files = open_files()
     kept = [fresh(MB + 2 * PAGE) for _ in range(40)]
     for array in kept:
         look(array)
     assert open_files() == files
-    assert [look(kept[0]).proves, len(record._regions)] == [True, 8]
+    assert [look(kept[0]).proves, len(record.regions)] == [True, 8]
     record.close("tested")

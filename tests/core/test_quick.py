@@ -70,16 +70,16 @@ def test_bytes_that_a_thread_writes_meanwhile_are_not_remembered() -> None:
     digest(data)
     data[0] = 0
     assert digest(data) != PREFERRED.digest(bytes(BLOB))
-    assert not digests._known
+    assert not digests.known
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quick, "_MOST_DIGESTS", 3)
+    monkeypatch.setattr(quick, "MOST_DIGESTS", 3)
     digests = QuickDigests()
     digest = digests.of(PREFERRED)
     for number in range(9):
         digest(bytes([number]) * BLOB)
-    assert len(digests._known) == 3
+    assert len(digests.known) == 3
 
 
 def test_without_xxhash_or_with_the_record_all_is_hashed(monkeypatch: pytest.MonkeyPatch) -> None:

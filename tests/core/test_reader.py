@@ -60,14 +60,15 @@ def store(way: str, tmp_path: Path) -> Store:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [0, 1, *EDGES, 9 * MB + 1])
-@pytest.mark.parametrize("verify", [True, False], ids=["verified", "lazy"])
-def test_the_bytes_are_those_that_were_saved(store: Store, way: str, size: int, verify: bool) -> None:
-    data = noise(size)
-    (runs,) = kept(store, data)
-    memory = get(reader(way, store), runs, verify=verify)
-    assert memory == data
-    assert not memory.readonly
+def test_the_bytes_are_those_that_were_saved(store: Store, way: str, subtests: pytest.Subtests) -> None:
+    for size in (0, 1, *EDGES, 9 * MB + 1):
+        data = noise(size)
+        (runs,) = kept(store, data)
+        for verify in (True, False):
+            with subtests.test(size=size, verify=verify):
+                memory = get(reader(way, store), runs, verify=verify)
+                assert memory == data
+                assert not memory.readonly
 
 
 @pytest.mark.slow
@@ -93,28 +94,30 @@ def test_an_array_from_several_packs_is_contiguous(store: Store, way: str) -> No
     assert way in WAYS
 
 
-@pytest.mark.parametrize("at", [0, 100 * KB, 256 * KB, 3 * MB - 1])
-def test_a_flipped_bit_is_found(store: Store, way: str, at: int) -> None:
+def test_a_flipped_bit_is_found(store: Store, way: str) -> None:
     data = noise(3 * MB)
     (runs,) = kept(store, data)
     key = pack_key(runs[0][0])
-    whole = bytearray(store.get(key))
-    whole[whole.index(data[:64]) + at] ^= 4
-    store.put(key, bytes(whole))
-    with pytest.raises(CorruptError, match=r"pack \w{12} is damaged in bytes \d+ to \d+.*`%ckpt verify`"):
-        reader(way, store).load(runs)
-    with pytest.raises(CorruptError):
-        reader(way, store).read(runs)
+    whole = store.get(key)
+    for at in (0, 100 * KB, 256 * KB, 3 * MB - 1):
+        flipped = bytearray(whole)
+        flipped[whole.index(data[:64]) + at] ^= 4
+        store.put(key, bytes(flipped))
+        with pytest.raises(CorruptError, match=r"pack \w{12} is damaged in bytes \d+ to \d+.*`%ckpt verify`"):
+            reader(way, store).load(runs)
+        with pytest.raises(CorruptError):
+            reader(way, store).read(runs)
 
 
-@pytest.mark.parametrize("keep", [0, 10, 16, 1000, 4096, 1 << 20, -1])
-@pytest.mark.parametrize("verify", [True, False], ids=["verified", "lazy"])
-def test_a_pack_that_was_cut_short_is_found(store: Store, way: str, keep: int, verify: bool) -> None:
+def test_a_pack_that_was_cut_short_is_found(store: Store, way: str, subtests: pytest.Subtests) -> None:
     (runs,) = kept(store, noise(3 * MB))
     key = pack_key(runs[0][0])
-    store.put(key, store.get(key)[:keep])
-    with pytest.raises(CorruptError):
-        get(reader(way, store), runs, verify=verify)
+    whole = store.get(key)
+    for keep in (0, 10, 16, 1000, 4096, 1 << 20, -1):
+        store.put(key, whole[:keep])
+        for verify in (True, False):
+            with subtests.test(keep=keep, verify=verify), pytest.raises(CorruptError):
+                get(reader(way, store), runs, verify=verify)
 
 
 def test_a_missing_pack_is_named(store: Store, way: str) -> None:
@@ -124,25 +127,32 @@ def test_a_missing_pack_is_named(store: Store, way: str) -> None:
         reader(way, store).load(runs)
 
 
-@pytest.mark.parametrize("run", [(0, 5), (4, 1), (-1, 1), (0, -1), (10**9, 1), (0, 10**18)])
-def test_a_run_outside_the_pack_is_refused(store: Store, way: str, run: tuple[int, int]) -> None:
+def test_a_run_outside_the_pack_is_refused(store: Store, way: str, subtests: pytest.Subtests) -> None:
     (runs,) = kept(store, noise(MB))
-    with pytest.raises(CorruptError, match="has 4 blobs, not those that the manifest names"):
-        reader(way, store).load([(runs[0][0], *run)])
+    for run in ((0, 5), (4, 1), (-1, 1), (0, -1), (10**9, 1), (0, 10**18)):
+        with (
+            subtests.test(run=run),
+            pytest.raises(CorruptError, match="has 4 blobs, not those that the manifest names"),
+        ):
+            reader(way, store).load([(runs[0][0], *run)])
+
+
+def mostly_lost(store: Store, keep: int, lose: int) -> tuple[Tracker, list[Run], bytes]:
+    """Save an array beside a larger one, and alone as `one`. Return where it is, and its bytes."""
+    tracker = Tracker(store)
+    kept, lost = (np.frombuffer(noise(size, size), np.uint8) for size in (keep, lose))
+    tracker.save({"keep": kept, "lose": lost}, "both", variables=["keep", "lose"])
+    tracker.save({"keep": kept}, "one", variables=["keep"])
+    return tracker, list(tracker.manifest("one").groups[0].roots[0].runs), kept.tobytes()
 
 
 def test_a_reader_finds_blobs_that_gc_moved_to_another_pack(store: Store, way: str) -> None:
-    tracker = Tracker(store)
-    keep, lose = (np.frombuffer(noise(size, size), np.uint8) for size in (300 * KB, 3 * MB))
-    tracker.save({"keep": keep, "lose": lose}, "both", variables=["keep", "lose"])
-    tracker.save({"keep": keep}, "one", variables=["keep"])
-    root = tracker.manifest("one").groups[0].roots[0]
+    tracker, runs, data = mostly_lost(store, 300 * KB, 3 * MB)
     open_already = reader(way, store)
-    assert open_already.blobs(root.runs)
+    assert open_already.blobs(runs)
     tracker.remove(["both"])
     assert collect(tracker.history, wait=lambda _: None).rewritten
-    assert open_already.load(root.runs) == keep.tobytes()
-    assert open_already.read(root.runs) == keep.tobytes()
+    assert open_already.load(runs) == open_already.read(runs) == data
 
 
 def compacted(store: Store, cached: Path, count: int = 2) -> tuple[Reader, list[list[Run]], list[bytes]]:
@@ -175,19 +185,15 @@ def test_values_in_packs_that_moved_are_read_together(tmp_path: Path) -> None:
 
 
 def test_a_stream_goes_on_in_a_pack_that_moved(store: Store, way: str) -> None:
-    tracker = Tracker(store)
-    keep, lose = (np.frombuffer(noise(size, size), np.uint8) for size in (2 * MB, 9 * MB))
-    tracker.save({"keep": keep, "lose": lose}, "both", variables=["keep", "lose"])
-    tracker.save({"keep": keep}, "one", variables=["keep"])
-    runs = tracker.manifest("one").groups[0].roots[0].runs
+    tracker, runs, data = mostly_lost(store, 2 * MB, 9 * MB)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("nbckpt.core.packs.stretches._READ_STEP", 256 * KB)
-        patch.setattr("nbckpt.core.packs.reader._AT_ONCE", 1)
+        patch.setattr("nbckpt.core.packs.stretches.READ_STEP", 256 * KB)
+        patch.setattr("nbckpt.core.packs.reader.AT_ONCE", 1)
         chunks = iter(reader(way, store).chunks(runs))
         read = bytes(next(chunks))
         tracker.remove(["both"])
         assert collect(tracker.history, wait=lambda _: None).rewritten
-        assert read + b"".join(chunks) == keep.tobytes()
+        assert read + b"".join(chunks) == data
 
 
 def test_a_lazy_load_does_not_read_the_body(tmp_path: Path) -> None:
@@ -276,13 +282,11 @@ class Far(MemoryStore):
 def far(together: int, pieces: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Far, bytes, list[Run]]:
     """Return a store, what it holds, and where: each piece is read alone."""
     store = Far()
-    data = np.random.default_rng(0).bytes(pieces << 18)
-    with Packer(store, inline=False) as packer:
-        stored = packer.add(data)
-        packer.finish()
+    data = noise(pieces << 18)
+    (runs,) = kept(store, data)
     store.gate = threading.Barrier(together)
-    monkeypatch.setattr("nbckpt.core.packs.stretches._READ_STEP", 1 << 18)
-    return store, data, packer.runs(stored)
+    monkeypatch.setattr("nbckpt.core.packs.stretches.READ_STEP", 1 << 18)
+    return store, data, runs
 
 
 def test_eight_pieces_are_fetched_in_parallel(monkeypatch: pytest.MonkeyPatch) -> None:

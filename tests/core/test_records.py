@@ -90,7 +90,7 @@ def test_long_values_keep_shared_objects_shared() -> None:
 
 
 def test_values_beyond_the_memory_limit_are_saved_and_restored(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(members, "_MOST_KEPT", 1 << 20)
+    monkeypatch.setattr(members, "MOST_KEPT", 1 << 20)
     values = {f"v{n}": os.urandom(700_000) for n in range(5)}
     with Tracker(MemoryStore()) as tracker:
         manifest = saved(tracker, values)

@@ -25,7 +25,7 @@ PLAIN = ATOMS | st.lists(ATOMS) | st.tuples(ATOMS, ATOMS) | st.dictionaries(st.t
 def test_a_plain_value_has_the_record_of_any_other(value: Any) -> None:
     quick = codec.dump([value], {})
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(codec, "_plain_links", lambda _: None)
+        patched.setattr(codec, "plain_links", lambda _: None)
         usual = codec.dump([value], {})
     assert quick.record == usual.record
     assert [link for link in usual.links if link is value] == quick.links

@@ -321,7 +321,7 @@ def test_many_saves_keep_files_and_memory_flat() -> None:
             files, pages = open_files(), resident()
     assert open_files() == files
     assert resident() - pages < saves * 4 * BLOB + (64 << 20)  # the store is in memory
-    assert len(hashes._memory._buffers) <= hashes._MOST_BUFFERS
+    assert len(hashes.DIGESTS.buffers) <= hashes.MOST_BUFFERS
 
 
 def open_files() -> int:
@@ -393,7 +393,7 @@ def test_saves_are_right_where_linux_refuses(
     def refuse() -> Any:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr("nbckpt.core.memory.pages._process.record", PageRecord(refuse))
+    monkeypatch.setattr("nbckpt.core.memory.pages.PROCESS.record", PageRecord(refuse))
     array, tracker = noise(), Tracker(MemoryStore())
     tracker.save({"array": array}, "n")
     hashed.clear()

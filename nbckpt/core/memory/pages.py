@@ -44,7 +44,7 @@ from nbckpt.settings import wants_page_record
 LEAST = 1 << 20
 """The size of the smallest buffers that are watched."""
 
-_MOST_REGIONS = 4096  # each splits a mapping, and a process may have 65,530
+MOST_REGIONS = 4096  # each splits a mapping, and a process may have 65,530
 _MOSTLY = 0.5
 _LONGEST_REST = 8
 
@@ -80,14 +80,16 @@ class PageRecord:
 
     Attributes:
         why_off: Why nothing is proven here; "" if the record works.
+        regions: The memory that is watched.
+        rests: The buffers that are not watched for some looks, as they were mostly written.
     """
 
     def __init__(self, open_record: Callable[[], Userfault] = Userfault) -> None:
         self.why_off = ""
         self._lock = threading.RLock()  # a save on a signal may interrupt a look
         self._number = 0
-        self._regions = Regions()
-        self._rests: dict[tuple[int, int], tuple[int, int]] = {}
+        self.regions = Regions()
+        self.rests: dict[tuple[int, int], tuple[int, int]] = {}
         self._linux: Userfault | None = None
         try:
             self._linux = open_record()
@@ -103,7 +105,7 @@ class PageRecord:
     def close(self, why: str) -> None:
         """End the record and close its files. Nothing is proven from then on, also not by former looks."""
         self.why_off = why
-        self._regions.clear()
+        self.regions.clear()
         if self._linux is not None:
             self._linux.close()
         self._linux = None
@@ -140,7 +142,7 @@ class PageRecord:
         with self._lock:
             if self._linux is None:
                 return
-            for region in self._regions.overlapping(start, end):
+            for region in self.regions.overlapping(start, end):
                 with suppress(OSError):  # other pages are there now
                     self._linux.unprotect(max(start, region.start), min(end, region.end))
 
@@ -153,9 +155,9 @@ class PageRecord:
 
     def _containing(self, start: int, end: int) -> Region | None:
         """Return the region of these pages. Regions that overlap it in another way end."""
-        for region in self._regions.overlapping(start, end):
+        for region in self.regions.overlapping(start, end):
             if region.start <= start and region.end >= end and not region.is_open:
-                self._regions.touch(region)
+                self.regions.touch(region)
                 return region
             self._end(region)
         return None
@@ -174,43 +176,43 @@ class PageRecord:
         return written
 
     def _begin(self, linux: Userfault, looks: Round, address: int, last: int) -> Region | None:
-        left, length = self._rests.get((address, last), (0, 0))
+        left, length = self.rests.get((address, last), (0, 0))
         if left:
-            self._rests[address, last] = left - 1, length
+            self.rests[address, last] = left - 1, length
             return None
         (start, end), (inner_start, inner_end) = _all_pages(address, last), _whole_pages(address, last)
-        edges = self._regions.overlapping(start, inner_start), self._regions.overlapping(inner_end, end)
+        edges = self.regions.overlapping(start, inner_start), self.regions.overlapping(inner_end, end)
         for neighbour in chain(*edges):
             self._scan(linux, neighbour, self._number, address, last)  # it ends if its memory is gone
         # Neighbours on the heap share a page: it is watched for the first of them alone.
-        start = inner_start if self._regions.overlapping(start, inner_start) else start
-        end = inner_end if self._regions.overlapping(inner_end, end) else end
+        start = inner_start if self.regions.overlapping(start, inner_start) else start
+        end = inner_end if self.regions.overlapping(inner_end, end) else end
         if not covers(looks.private(), start, end):
             return None
         try:
             linux.protect(start, end)
         except OSError:  # another user of userfaultfd, or too many mappings
             return None
-        if len(self._regions) >= _MOST_REGIONS:
-            self._end(self._regions.oldest())
-        region = self._regions.add(start, end)
+        if len(self.regions) >= MOST_REGIONS:
+            self._end(self.regions.oldest())
+        region = self.regions.add(start, end)
         looks.begun.append(region)
         return region
 
     def _rest(self, region: Region, written: Ranges, address: int, last: int) -> None:
         """End a region that was mostly written, and let the buffer rest; each time for longer."""
         if sum(high - low for low, high in written) <= _MOSTLY * (last - address):
-            self._rests.pop((address, last), None)
+            self.rests.pop((address, last), None)
             return
-        _, length = self._rests.pop((address, last), (0, 0))
+        _, length = self.rests.pop((address, last), (0, 0))
         length = min(2 * length or 1, _LONGEST_REST)
-        if len(self._rests) >= _MOST_REGIONS:
-            del self._rests[next(iter(self._rests))]
-        self._rests[address, last] = length, length
+        if len(self.rests) >= MOST_REGIONS:
+            del self.rests[next(iter(self.rests))]
+        self.rests[address, last] = length, length
         self._end(region)
 
     def _end(self, region: Region) -> None:
-        if self._regions.remove(region) and self._linux is not None:
+        if self.regions.remove(region) and self._linux is not None:
             with suppress(OSError):  # the memory may be gone
                 self._linux.release(region.start, region.end)
 
@@ -292,16 +294,16 @@ def _forbid() -> Userfault:
 
 
 _FORBIDDEN = PageRecord(_forbid)
-_process = _Process()
+PROCESS = _Process()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_process.leave)
+    os.register_at_fork(after_in_child=PROCESS.leave)
 
 
 def page_record() -> PageRecord:
     """Return the page record of this process. The first call opens it and tests whether it is exact here."""
     if not wants_page_record():
         return _FORBIDDEN
-    with _process.lock:
-        if _process.record is None:
-            _process.record = PageRecord()
-        return _process.record
+    with PROCESS.lock:
+        if PROCESS.record is None:
+            PROCESS.record = PageRecord()
+        return PROCESS.record

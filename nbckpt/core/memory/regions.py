@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from nbckpt.core.memory.userfault import Ranges, joined
 
 _MOST_ENTRIES = 16
-_MOST_RANGES, _NEAR = 4096, 64 << 10
+MOST_RANGES, _NEAR = 4096, 64 << 10
 
 
 @dataclass(eq=False, slots=True)
@@ -92,4 +92,4 @@ class Regions:
 
 def _short(ranges: Ranges) -> Ranges:
     """Return the ranges in order, and the gaps between them too if there are too many."""
-    return joined(ranges, _NEAR if len(ranges) > _MOST_RANGES else 0)
+    return joined(ranges, _NEAR if len(ranges) > MOST_RANGES else 0)

@@ -17,37 +17,41 @@ from nbckpt.core.spans import address_of
 _Key = tuple[int, int, int, str]
 """The address and the size of a buffer, the size of its blobs, and the algorithms."""
 
-_MOST_BUFFERS, _MOST_DIGESTS = 4096, 1 << 18
+MOST_BUFFERS, _MOST_DIGESTS = 4096, 1 << 18
 
 
 class _Memory:
-    """The digests that this process remembers, least recently used first. Any thread may use it."""
+    """The digests that this process remembers, least recently used first. Any thread may use it.
+
+    Attributes:
+        buffers: The last look at each buffer, and the digests of its blobs.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._buffers: dict[_Key, tuple[Look, Sequence[bytes]]] = {}
+        self.buffers: dict[_Key, tuple[Look, Sequence[bytes]]] = {}
         self._count = 0
 
     def get(self, key: _Key) -> tuple[Look | None, Sequence[bytes]]:
         with self._lock:
-            return self._buffers.get(key, (None, ()))
+            return self.buffers.get(key, (None, ()))
 
     def keep(self, key: _Key, look: Look, digests: Sequence[bytes]) -> None:
         with self._lock:
             self._drop(key)
-            self._buffers[key] = look, digests
+            self.buffers[key] = look, digests
             self._count += len(digests)
-            while len(self._buffers) > _MOST_BUFFERS or self._count > _MOST_DIGESTS:
-                self._drop(next(iter(self._buffers)))
+            while len(self.buffers) > MOST_BUFFERS or self._count > _MOST_DIGESTS:
+                self._drop(next(iter(self.buffers)))
 
     def _drop(self, key: _Key) -> None:
-        _, digests = self._buffers.pop(key, (None, ()))
+        _, digests = self.buffers.pop(key, (None, ()))
         self._count -= len(digests)
 
 
-_memory = _Memory()
+DIGESTS = _Memory()
 if hasattr(os, "register_at_fork"):  # another thread may hold the lock, and looks prove nothing in a fork
-    os.register_at_fork(after_in_child=lambda: _memory.__init__())  # type: ignore[misc]
+    os.register_at_fork(after_in_child=lambda: DIGESTS.__init__())  # type: ignore[misc]
 
 
 class Hashes:
@@ -67,7 +71,7 @@ class Hashes:
             return
         self._round = self._round or page_record().round()
         key = address_of(memory), len(memory), blob, self._algorithms
-        earlier, digests = _memory.get(key)
+        earlier, digests = DIGESTS.get(key)
         look = self._round.at(*key[:2], since=earlier)
         if len(digests) == len(stored.digests) and look.dirty != [(0, len(memory))]:
             stored.digests[:] = digests
@@ -91,7 +95,7 @@ class Hashes:
         self.end()
         for key, look, stored in self._looks.values():
             if look.proves:
-                _memory.keep(key, look, stored.digests)
+                DIGESTS.keep(key, look, stored.digests)
         self._looks.clear()
 
     def end(self) -> None:

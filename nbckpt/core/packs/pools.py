@@ -48,7 +48,7 @@ _QUIET = frozenset({"ipykernel", "IPython", "zmq", "tqdm", "tornado"})
 
 _SAVING = ("hash", "write", "check", "verify", "fetch", "collect", "files", "point", "deed")
 _OTHERS = ("sync-", "mirror", "watch", "output", "live", "panel", "git", "provenance", "machine", "requests")
-_OURS = tuple(f"nbckpt-{work}" for work in (*_SAVING, *_OTHERS))
+OURS = tuple(f"nbckpt-{work}" for work in (*_SAVING, *_OTHERS))
 """The name prefixes of nbckpt's threads that run no code of the user.
 
 The threads of a trial and of a syncer do run such code.
@@ -64,7 +64,7 @@ def is_harmless(thread: threading.Thread) -> bool:
     """Tell whether a thread runs no code of the user, and so never writes to the data being saved."""
     homes = {type(thread).__module__, getattr(target_of(thread), "__module__", "") or ""}
     known = any(home.partition(".")[0] in _QUIET for home in homes)
-    is_ours = thread is threading.current_thread() or thread.name.startswith(_OURS)
+    is_ours = thread is threading.current_thread() or thread.name.startswith(OURS)
     # It does what fsspec's file systems ask for, while their caller waits. (A thread that manages a pool of
     # processes is not harmless: it runs callbacks of the user.)
     loop = getattr(modules.get("fsspec.asyn"), "iothread", (None,))[0]

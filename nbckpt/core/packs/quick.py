@@ -20,7 +20,7 @@ from nbckpt.store import Buffer
 
 _LEAST = 64 << 10
 """Of fewer bytes, the digest is computed each time."""
-_MOST_DIGESTS = 1 << 18
+MOST_DIGESTS = 1 << 18
 
 
 def has_xxhash() -> bool:
@@ -29,12 +29,16 @@ def has_xxhash() -> bool:
 
 
 class QuickDigests:
-    """The digests of the bytes that one kernel's points hashed, by a seeded xxhash. Any thread may ask."""
+    """The digests of the bytes that one kernel's points hashed, by a seeded xxhash. Any thread may ask.
+
+    Attributes:
+        known: The digests, by the xxhash and the size of the bytes.
+    """
 
     def __init__(self) -> None:
         self._seed = secrets.randbits(64)
         self._lock = threading.Lock()
-        self._known: dict[tuple[bytes, int], bytes] = {}
+        self.known: dict[tuple[bytes, int], bytes] = {}
 
     def of(self, algorithms: Algorithms) -> Callable[[Buffer], bytes]:
         """Return the digest of these algorithms, quick for bytes that it has hashed before if that helps."""
@@ -46,7 +50,7 @@ class QuickDigests:
             if len(data) < _LEAST:
                 return algorithms.digest(data)
             key = xxhash.xxh3_128_digest(data, self._seed), len(data)
-            known = self._known.get(key)
+            known = self.known.get(key)
             if known is None:
                 known = algorithms.digest(data)
                 if xxhash.xxh3_128_digest(data, self._seed) == key[0]:  # no thread wrote to it meanwhile
@@ -57,6 +61,6 @@ class QuickDigests:
 
     def _keep(self, key: tuple[bytes, int], digest: bytes) -> None:
         with self._lock:
-            while len(self._known) >= _MOST_DIGESTS:
-                del self._known[next(iter(self._known))]
-            self._known[key] = digest
+            while len(self.known) >= MOST_DIGESTS:
+                del self.known[next(iter(self.known))]
+            self.known[key] = digest

@@ -24,7 +24,7 @@ from nbckpt.store import Buffer, Store
 CHECKERS = 2
 """The number of threads that check mapped bytes."""
 
-_AT_ONCE = 8
+AT_ONCE = 8
 _MOST_INDEXES = 1024
 
 _Unread = tuple[memoryview, list[Blob]]
@@ -237,7 +237,7 @@ class Reader:
         """
         rest = iter(items)
         first_two = list(islice(rest, 2))
-        at_once = _AT_ONCE if len(first_two) > 1 and self.is_far else 1
+        at_once = AT_ONCE if len(first_two) > 1 and self.is_far else 1
         ahead: deque[tuple[_A, Future[_T]]] = deque()
         pool = Pool(at_once, "nbckpt-fetch") if at_once > 1 else InlineExecutor()
         try:

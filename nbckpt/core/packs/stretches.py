@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from nbckpt.core.packs.format import Blob, total
 
-_READ_STEP = 8 << 20
+READ_STEP = 8 << 20
 _READ_GAP = 64 << 10  # reading this many unused bytes is faster than a second request
 
 
@@ -46,7 +46,7 @@ def stretches(blobs: Iterable[Blob]) -> Iterator[list[Blob]]:
     for blob in blobs:
         first = stretch[0] if stretch else blob
         near = blob.pack == first.pack and first.offset <= blob.offset <= end + _READ_GAP
-        if stretch and not (near and end - first.offset < _READ_STEP):
+        if stretch and not (near and end - first.offset < READ_STEP):
             yield stretch
             stretch, end = [], 0
         stretch.append(blob)

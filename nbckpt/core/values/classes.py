@@ -134,7 +134,7 @@ class Classes:
                 for name in _added(kind, state[0]):
                     type.__delattr__(kind, name)
             filler(kind, state)
-            _intern_texts(kind)
+            intern_texts(kind)
         return kind
 
     def _may_set_back(self, live: type) -> bool:
@@ -182,7 +182,7 @@ def _added(kind: type, saved: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _intern_texts(kind: type) -> None:
+def intern_texts(kind: type) -> None:
     """Make the names in `__static_attributes__` those of the instances' attributes, as the compiler does.
 
     Python 3.13 added that tuple. With other strings of equal content, an unchanged instance would be pickled

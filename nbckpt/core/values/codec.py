@@ -130,7 +130,7 @@ def _memory_of(owners: list[Any]) -> list[Span]:
 
 def _dump_simple(value: Any, write: Callable[[bytes], object] | None) -> Pickled | None:
     """Return the record of a short plain value or of a long text, and None for any other value."""
-    if (links := _plain_links(value)) is not None:
+    if (links := plain_links(value)) is not None:
         return Pickled(pickle.dumps(value, 5), links=links, plain=True)
     if not is_long_text(value):
         return None
@@ -142,7 +142,7 @@ def _dump_simple(value: Any, write: Callable[[bytes], object] | None) -> Pickled
     return Pickled(b"")
 
 
-def _plain_links(value: Any) -> list[object] | None:
+def plain_links(value: Any) -> list[object] | None:
     """Return the links of a short list of plain values and short containers of them, else None.
 
     Such a list is pickled without nbckpt's pickler, which costs more to create than thousands of such values.

@@ -20,7 +20,7 @@ from nbckpt.core.values.placement import MissingDeviceError
 from nbckpt.errors import CodecError, CorruptError
 
 _SMALL, _AT_ONCE = 4 << 10, 1000
-_BATCH_SIZE, _SPLITS = 64 << 20, 8
+BATCH_SIZE, _SPLITS = 64 << 20, 8
 
 Checks = list[Future[None]]
 """Running comparisons with digests. Each raises if the bytes are damaged."""
@@ -137,7 +137,7 @@ def _batches(order: Sequence[int], groups: Sequence[Group]) -> Iterator[list[int
     size = 0
     for at in order:
         size += _size(groups[at])
-        if batch and (len(batch) == _AT_ONCE or size > _BATCH_SIZE):
+        if batch and (len(batch) == _AT_ONCE or size > BATCH_SIZE):
             yield batch
             batch, size = [], _size(groups[at])
         batch.append(at)

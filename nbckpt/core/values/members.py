@@ -28,7 +28,7 @@ from nbckpt.core.values.sizes import rough_size
 _LARGE = 1 << 20
 _CONSTANT = frozenset({str, bytes})
 _MOST_TRIES = 3
-_MOST_KEPT, _ALWAYS_KEPT = 16 << 20, 4 << 10
+MOST_KEPT, _ALWAYS_KEPT = 16 << 20, 4 << 10
 """The most bytes of all kept records together, and the size of a record that is always kept."""
 
 _STEP = 8 << 20
@@ -83,7 +83,7 @@ class Taker:
         self, values: list[Any], namespace: dict[str, Any], overlaps: Overlaps = NO_OVERLAPS
     ) -> tuple[Pickled, Record]:
         """Return `dump` of the values. Try again if another thread changes a container meanwhile."""
-        most = KEPT if self.kept < _MOST_KEPT else _ALWAYS_KEPT
+        most = KEPT if self.kept < MOST_KEPT else _ALWAYS_KEPT
         in_pieces = self.is_alone or _CONSTANT.issuperset(map(type, values))
         make = partial(dump, values, namespace, overlaps)
         for tries in range(1, _MOST_TRIES + 1):
