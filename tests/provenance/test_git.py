@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -242,20 +243,15 @@ def test_a_short_limit_ends_git(repository: Path, tmp_path: Path, monkeypatch: p
 
 
 def test_without_processes_the_note_says_so(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuses(*_: object, **__: object) -> None:
-        raise OSError(138, "emscripten does not support processes")
-
-    monkeypatch.setattr(subprocess, "Popen", refuses)
+    error = OSError(138, "emscripten does not support processes")
+    monkeypatch.setattr(subprocess, "Popen", Mock(side_effect=error))
     assert "emscripten does not support processes" in code(repository).note
 
 
 def test_without_threads_questions_are_answered_at_once(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuses(_: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(threading.Thread, "start", refuses)
+    monkeypatch.setattr(threading.Thread, "start", Mock(side_effect=RuntimeError("no new thread")))
     monkeypatch.setattr(background, "read_code", lambda folder: Code(commit="f" * 40, root=str(folder)))
     question = background.ask((str(repository),))
     assert question.answer.done()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from provenance.conftest import run
@@ -137,9 +138,7 @@ def test_a_removed_experiment_does_not_come_back(experiment: Experiment) -> None
 def test_a_full_disk_is_only_logged(
     experiment: Experiment, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def full(_: object) -> None:
-        raise OSError(28, "No space left on device")
-
+    full = Mock(side_effect=OSError(28, "No space left on device"))
     monkeypatch.setattr("nbckpt.provenance.trial.write_files", full)
     of_trial(experiment.folder / "t0")
     background.settle()

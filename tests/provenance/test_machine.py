@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -132,9 +133,7 @@ def test_gpus_come_from_pynvml_if_there_is_no_program(
 
 
 def test_a_pynvml_without_a_driver_means_no_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails() -> None:
-        raise RuntimeError("no driver")
-
+    fails = Mock(side_effect=RuntimeError("no driver"))
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setitem(sys.modules, "pynvml", SimpleNamespace(nvmlInit=fails))
     assert "gpus" not in machine()

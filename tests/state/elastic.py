@@ -1,7 +1,7 @@
 """Elastic: a job of several replicas, started again and again with another number of them.
 
 Each replica is a process with the environment of such a job. The test's own process joins them: it tells each
-what all of them said, which is what an all-reduce, a broadcast and a barrier are made of.
+what all of them said, which is what an all-reduce and a barrier are made of.
 """
 
 from __future__ import annotations
@@ -33,29 +33,17 @@ class Group:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._asked = 0
-        self._answers: dict[int, list[Any]] = {}
-
-    def later(self, value: Any, fold: Callable[[list[Any]], Any] = sum) -> Callable[[], Any]:
-        """Ask, and return what waits for the answer: the values of all replicas, folded."""
-        number, self._asked = self._asked, self._asked + 1
-        self._connection.send((number, value))
-
-        def answer() -> Any:
-            while number not in self._answers:
-                came, values = self._connection.recv()
-                self._answers[came] = values
-            return fold(self._answers[number])
-
-        return answer
 
     def all_reduce(self, value: Any, fold: Callable[[list[Any]], Any] = sum) -> Any:
-        return self.later(value, fold)()
+        """Return the values of all replicas, folded."""
+        number, self._asked = self._asked, self._asked + 1
+        self._connection.send((number, value))
+        answered, values = self._connection.recv()
+        assert answered == number
+        return fold(values)
 
     def gather(self, value: Any) -> list[Any]:
         return self.all_reduce(value, list)
-
-    def broadcast(self, value: Any) -> Any:
-        return self.gather(value)[0]
 
     def any(self, value: bool) -> bool:
         return self.all_reduce(value, any)

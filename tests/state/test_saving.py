@@ -57,6 +57,18 @@ def as_replica(monkeypatch: pytest.MonkeyPatch, rank: int, count: int) -> None:
     monkeypatch.setenv("NBCKPT_NUM_REPLICAS", str(count))
 
 
+class Broken(nbckpt.State):
+    """A state whose save writes a half and fails."""
+
+    def __init__(self, name: str, error: BaseException) -> None:
+        super().__init__(name)
+        self.error = error
+
+    def save(self, fileobj: IO[bytes]) -> None:
+        fileobj.write(b"half")
+        raise self.error
+
+
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
 
@@ -104,14 +116,10 @@ def test_two_replicas_load_a_save_of_one_and_replica_0_saves(
 
 
 def test_a_first_run_loads_nothing_and_keeps_its_defaults(job: Path) -> None:
-    """There is not even a folder."""
     assert restarted(job) == (False, -1)
     assert not job.exists()
-
-
-def test_a_state_that_the_save_lacks_keeps_its_defaults(job: Path) -> None:
     save(1)
-    assert restarted(job, "other") == (False, -1)
+    assert restarted(job, "other") == (False, -1)  # a state that the save lacks
 
 
 def test_several_pickled_objects_load_in_the_same_order(job: Path) -> None:
@@ -184,12 +192,7 @@ def test_a_save_syncs_waits_at_a_barrier_writes_and_waits_again(job: Path) -> No
 
 def test_replicas_pass_the_second_barrier_if_replica_0_fails(job: Path) -> None:
     passed: list[None] = []
-
-    class Broken(nbckpt.State):
-        def save(self, fileobj: IO[bytes]) -> None:
-            raise ZeroDivisionError
-
-    state = Broken("s")
+    state = Broken("s", ZeroDivisionError())
     with pytest.raises(ZeroDivisionError):
         nbckpt.save_all_states(barrier=lambda: passed.append(None))
     assert len(passed) == 2
@@ -383,14 +386,8 @@ def test_the_next_save_removes_remains_of_crashes(job: Path) -> None:
 
 @pytest.mark.parametrize("error", [ZeroDivisionError, KeyboardInterrupt, SystemExit, ConnectionResetError])
 def test_a_later_save_publishes_nothing_of_a_failed_save(job: Path, error: type[BaseException]) -> None:
-
-    class Broken(nbckpt.State):
-        def save(self, fileobj: IO[bytes]) -> None:
-            fileobj.write(b"half")
-            raise error
-
     save(1)
-    kept = Number("n", 2), Broken("z")
+    kept = Number("n", 2), Broken("z", error())
     with pytest.raises(error):
         nbckpt.save_all_states()
     assert saves(job) == ["checkpoint-1"]
@@ -403,11 +400,7 @@ def test_a_later_save_publishes_nothing_of_a_failed_save(job: Path, error: type[
 
 
 def test_a_states_own_error_about_another_file_is_not_wrapped(job: Path, tmp_path: Path) -> None:
-    class Reads(nbckpt.State):
-        def save(self, fileobj: IO[bytes]) -> None:
-            raise PermissionError(13, "Permission denied", "/somewhere/else")
-
-    state = Reads("s")
+    state = Broken("s", PermissionError(13, "Permission denied", "/somewhere/else"))
     with pytest.raises(PermissionError, match="/somewhere/else") as caught:
         nbckpt.save_all_states()
     assert not isinstance(caught.value, StoreError)

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -190,10 +191,7 @@ def test_every_file_is_synced_before_the_rename(tmp_path: Path, monkeypatch: pyt
 
 
 def test_many_files_are_written_without_threads_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_thread(_: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(threading.Thread, "start", no_thread)
+    monkeypatch.setattr(threading.Thread, "start", Mock(side_effect=RuntimeError("no new thread")))
     write_files({tmp_path / f"t{n}" / "p": b"{}" for n in range(3)})
     assert len(tree_of(tmp_path)) == 3
 

@@ -8,6 +8,7 @@ import re
 from dataclasses import fields
 from itertools import product
 from typing import Any
+from unittest.mock import Mock
 
 import fsspec
 import pytest
@@ -74,9 +75,7 @@ def test_no_url_becomes_a_path_of_a_local_folder() -> None:
 
 
 def test_a_package_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(protocol: str) -> None:
-        raise ImportError(f"Install s3fs to use {protocol}")
-
+    missing = Mock(side_effect=ImportError("Install s3fs to use s3"))
     monkeypatch.setattr(fsspec, "get_filesystem_class", missing)
     with pytest.raises(UsageError, match=re.escape("pip install 'nbckpt[s3]'")):
         SyncConfig("s3://bucket").validate_upload_dir()

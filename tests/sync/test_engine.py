@@ -8,6 +8,7 @@ import random
 import threading
 import time
 from collections.abc import Iterator
+from unittest.mock import Mock
 
 import pytest
 
@@ -94,10 +95,7 @@ def test_a_request_after_the_end_is_carried_out_once(repeating: Repeating) -> No
 def test_nothing_is_repeated_if_no_thread_can_start(
     repeating: Repeating, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(_: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(threading.Thread, "start", refuse)
+    monkeypatch.setattr(threading.Thread, "start", Mock(side_effect=RuntimeError("no new thread")))
     assert not repeating.begin()
     assert repeating.engine.wait()
     assert repeating.count == 0
