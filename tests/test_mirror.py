@@ -644,8 +644,10 @@ def test_a_sync_that_one_kernel_turns_off_ends_in_the_others(auto: AutoMirror, t
 
 
 def test_progress_turns_no_sync_on_that_is_being_turned_off(
-    auto: AutoMirror, there: Path, monkeypatch: pytest.MonkeyPatch
+    here: Path, there: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    save(1)
+    auto = AutoMirror(LocalStore(here), stop_timeout=0.01)
     stops = threading.Thread(target=auto.stop)
 
     def replace(status: Any, **news: Any) -> Any:
