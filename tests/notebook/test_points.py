@@ -183,9 +183,9 @@ def test_an_empty_kernel_is_told_of_its_own_newest_state(
     point = watched.run("a = 1; b = 2", "%ckpt history").points[0]
     watched.run("%ckpt save part a")
     assert watched.printed("%reload_ext nbckpt").stdout == "", "the kernel is not empty"
-    told = told_of(watched)
-    assert point.id.startswith(told)  # the save holds less
-    watched.run(AUTO_ON, f"%ckpt restore {told}")
+    newest = told_of(watched)
+    assert point.id.startswith(newest)  # the save holds less
+    watched.run(AUTO_ON, f"%ckpt restore {newest}")
     assert (watched.names["a"], watched.names["b"]) == (1, 2)
     saved = watched.run("%ckpt save everything")
     monkeypatch.setenv("JPY_SESSION_NAME", "/other.ipynb")

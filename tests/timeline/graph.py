@@ -101,12 +101,10 @@ class _Nodes:
         return names, index, [self._column(frame.iloc[:, at]) for at in range(frame.shape[1])]
 
     def _column(self, column: pd.Series) -> tuple[Any, ...]:
-        memory = getattr(column.array, "_ndarray", None)
-        place = None
-        if isinstance(memory, np.ndarray) and memory.size:
-            place = self._place(memory)
-            self._note(memory)
-        values = column.to_numpy()
+        values, place = column.to_numpy(), None
+        if isinstance(column.dtype, np.dtype) and values.size:  # otherwise `values` is a copy
+            place = self._place(values)
+            self._note(values)
         contents = self._all(values) if values.dtype == object else _contents(values)
         return str(column.dtype), place, contents
 

@@ -53,7 +53,7 @@ def test_an_undo_that_is_interrupted_is_done(kernel: Kernel, owner: Any, step: s
 
 def test_an_interrupt_as_a_class_goes_back_comes_afterwards(kernel: Kernel) -> None:
     kernel.run("class C:\n    v = 1", "C.v = 2; a.append(3)")
-    with patch.object(classes, "_intern_texts", lambda _: interrupt()), pytest.raises(KeyboardInterrupt):
+    with patch.object(classes, "intern_texts", lambda _: interrupt()), pytest.raises(KeyboardInterrupt):
         kernel.undo()
     assert (kernel.names["C"].v, kernel.names["a"]) == (1, [1, 2])
     kernel.redo()
