@@ -1,4 +1,7 @@
-"""An impatient user of the panel in JupyterLab: double clicks, stray keys, reloads, two notebooks."""
+"""The panel of trials in JupyterLab: its deeds, its views, and an impatient user.
+
+That user clicks twice, types stray keys, reloads, and has two notebooks.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +32,16 @@ def row(panel: Locator, text: str) -> Locator:
     return panel.locator(".nb-rows .nb-row", has_text=text)
 
 
-def shows(panel: Locator, trial: str, status: str) -> None:
-    expect(panel.locator(f".nb-rows [data-id={trial}]")).to_contain_text(status)
+def trial(panel: Locator, name: str) -> Locator:
+    return panel.locator(f".nb-rows [data-id={name}]")
+
+
+def shows(panel: Locator, name: str, status: str) -> None:
+    expect(trial(panel, name)).to_contain_text(status)
+
+
+def press(panel: Locator, action: str) -> None:
+    panel.locator(f".nb-actions [data-action={action}]").click()
 
 
 @pytest.fixture
@@ -54,8 +65,8 @@ def test_a_double_click_acts_once_and_stop_asks(lab: Lab) -> None:
     panel.get_by_role("button", name="Pause all").dblclick()
     expect(panel.locator(".nb-message")).to_contain_text("Pausing all trials of twice.")
     lab.run(3)
-    for trial in ("t0", "t1"):
-        shows(panel, trial, "Paused")
+    for name in ("t0", "t1"):
+        shows(panel, name, "Paused")
 
 
 def test_letters_in_the_panel_leave_the_cells_alone(lab: Lab) -> None:
@@ -93,8 +104,8 @@ def test_run_all_twice_leaves_one_panel_with_the_last_state(lab: Lab) -> None:
     for _ in range(2):
         lab.command("notebook:run-all-cells")
     panel = lab.output(1).locator(".nb-panel")
-    for trial in ("t0", "t1"):
-        shows(panel, trial, "Done")
+    for name in ("t0", "t1"):
+        shows(panel, name, "Done")
     expect(panel).to_have_count(1)
     expect(lab.output(1).locator("[data-nbckpt-copy] summary")).to_contain_text("2 done")
     assert errors == []
@@ -169,3 +180,95 @@ def test_hostile_texts_are_texts_in_every_pane(lab: Lab) -> None:
     assert lab.page.evaluate("typeof hacked") == "undefined"
     assert panel.evaluate("panel => panel.scrollWidth <= panel.clientWidth")
     assert errors == []
+
+
+def test_a_checkpoint_on_demand_is_restored_and_undone(lab: Lab) -> None:
+    value = "print(globals().get('step_of_trial'))"
+    panel = begun(lab, "demand", "go_on(2)", value)
+    trial(panel, "t0").locator(".nb-check").click()
+    expect(panel.locator("[data-action=restore]")).to_be_disabled()
+    press(panel, "checkpoint")
+    expect(panel.locator(".nb-message")).to_contain_text("t0")
+    lab.run(3)
+    press(panel, "restore")
+    expect(panel.locator(".nb-actions")).to_contain_text("1 variable")
+    press(panel, "confirm")
+    expect(panel.locator(".nb-message")).to_contain_text("Restored 1 variable")
+    expect(lab.run(4)).not_to_contain_text("None")
+    panel.locator(".nb-message").get_by_role("button", name="Undo").click()
+    expect(panel.locator(".nb-message")).not_to_contain_text("Restored")
+    expect(lab.run(4)).to_have_text("None")
+
+
+def test_selected_trials_are_paused_and_resumed(lab: Lab) -> None:
+    panel = begun(lab, "both", "go_on(1)", "go_on()")
+    for name in ("t0", "t1"):
+        trial(panel, name).locator(".nb-check").click()
+    press(panel, "pause")
+    for name in ("t0", "t1"):  # the next cell runs beside the click's message: it may overtake it
+        shows(panel, name, "Pausing after this step")
+    lab.run(3)
+    for name in ("t0", "t1"):
+        shows(panel, name, "Paused")
+    press(panel, "resume")
+    for name in ("t0", "t1"):
+        shows(panel, name, "Running")
+    lab.run(4)
+    for name in ("t0", "t1"):
+        shows(panel, name, "Done")
+
+
+FAILS = """
+def fails(config):
+    nbckpt.report(loss=1.0)
+    if not pathlib.Path(config["name"]).exists():
+        raise ValueError("diverged")
+"""
+
+
+def test_a_failed_trial_gets_a_note_and_is_retried(lab: Lab) -> None:
+    run = f"{FAILS}_ = nbckpt.run(fails, {{'name': 'ready'}}, name='fails').wait()"
+    note = "%ckpt note fails/t0"
+    panel = lab.opened("fails.ipynb", WAITING_TRIALS, run, "%ckpt panel trials", note, run=3)
+    shows(panel, "t0", "Failed")
+    trial(panel, "t0").locator(".nb-check").click()
+    press(panel, "note")
+    panel.get_by_role("textbox", name="Note on t0").fill("the file was missing")
+    panel.get_by_role("button", name="Save note").click()
+    expect(panel.locator(".nb-message")).to_contain_text("Wrote the note of t0.")
+    (lab.folder / "ready").touch()
+    press(panel, "retry")
+    press(panel, "confirm")
+    shows(panel, "t0", "Done")
+    expect(lab.run(3)).to_contain_text("the file was missing")
+
+
+HIDE = "(panel) => { panel.style.display = 'none'; }"
+SETTLED_MS = 1000
+
+
+def test_a_notebook_in_two_pages_has_two_live_panels(lab: Lab, other: Lab) -> None:
+    panel = begun(lab, "pages", GO_ON)
+    lab.command("docmanager:save")
+    other.enter("pages.ipynb")
+    second = other.output(2).locator(".nb-panel")
+    shows(second, "t0", "Running")
+    second.evaluate(HIDE)
+    other.page.wait_for_timeout(SETTLED_MS)
+    lab.run(3)
+    shows(panel, "t0", "Done")
+
+
+def test_a_new_view_for_an_output_is_live_by_itself(lab: Lab) -> None:
+    panel = begun(lab, "output", GO_ON)
+    lab.page.evaluate("window.jupyterapp.shell.currentWidget.content.activeCellIndex = 2")
+    lab.command("notebook:create-output-view")
+    second = lab.page.locator(".jp-LinkedOutputView .nb-panel")
+    shows(second, "t0", "Running")
+    panel.evaluate(HIDE)
+    lab.page.wait_for_timeout(SETTLED_MS)
+    lab.page.evaluate(
+        "window.jupyterapp.shell.activateById([...window.jupyterapp.shell.widgets('main')][0].id)"
+    )
+    lab.run(3)
+    shows(second, "t0", "Done")
