@@ -31,11 +31,8 @@ class Vizier:
         mine = self.values.setdefault(trial, [])
         mine.append(value)
         step = len(mine)
-        others = [
-            fmean(theirs[:step])
-            for other, theirs in self.values.items()
-            if other != trial and len(theirs) >= step
-        ]
+        far = [theirs for other, theirs in self.values.items() if other != trial and len(theirs) >= step]
+        others = [fmean(theirs[:step]) for theirs in far]
         return step >= self.grace and len(others) >= self.least and min(mine) > median(others)
 
 
@@ -93,14 +90,20 @@ def test_a_restart_changes_no_stop(reports: list[tuple[int, int, Any]]) -> None:
     assert scheduler.reported(reported(last, step, loss)) == again.reported(reported(last, step, loss))
 
 
-def test_a_repeated_report_counts_once() -> None:
+def test_a_report_counts_once_and_worst_without_a_number() -> None:
     scheduler = rule(min_samples=1)
     scheduler.reported(reported(0, 1, 1.0))
     scheduler.reported(reported(0, 1, 9.0))
     decision = scheduler.reported(reported(1, 1, 5.0))
-    assert decision.reason == (
-        "the best loss so far, 5, is worse than 1, the median of 1 other trials at training_iteration 1"
-    )
+    others = "1, the median of 1 other trials at training_iteration 1"
+    assert decision.reason == f"the best loss so far, 5, is worse than {others}"
+    scheduler = rule(min_samples=1)
+    scheduler.reported(reported(0, 1, 1.0))
+    decision = scheduler.reported(reported(1, 1, float("nan")))
+    assert "so far, not a finite number, is worse than 1," in decision.reason
+    median = MedianStopping(metric="loss", mode="min")
+    assert median.value({"loss": 10**400}) is None
+    assert median.trained({"training_iteration": 3}) == 3
 
 
 def test_steps_may_be_seconds_and_may_be_skipped() -> None:
@@ -131,16 +134,6 @@ def test_a_time_of_any_size_takes_little_memory() -> None:
         assert tracemalloc.get_traced_memory()[1] < 1_000_000
     finally:
         tracemalloc.stop()
-
-
-def test_a_loss_that_is_no_number_is_worse_than_any() -> None:
-    scheduler = rule(min_samples=1)
-    scheduler.reported(reported(0, 1, 1.0))
-    decision = scheduler.reported(reported(1, 1, float("nan")))
-    assert "so far, not a finite number, is worse than 1," in decision.reason
-    median = MedianStopping(metric="loss", mode="min")
-    assert median.value({"loss": 10**400}) is None
-    assert median.trained({"training_iteration": 3}) == 3
 
 
 @pytest.mark.parametrize(("wrong", "message"), [({"min_samples": 0}, "1 or more"), ({"every": 0}, "above 0")])

@@ -300,8 +300,9 @@ def test_disabled_and_durable_experiments_are_not_synced(tmp_path: Path) -> None
 
 def test_one_reached_threshold_causes_a_sync(stage: Idle, subtests: pytest.Subtests) -> None:
     """A result without counts is past both."""
-    few = {"training_iteration": 1, "time_total_s": 0.0}
-    for result in (few | {"training_iteration": 2}, few | {"time_total_s": 10.0}, {"time_total_s": 0.0}, {}):
+    few, counts = {"training_iteration": 1, "time_total_s": 0.0}, (2, float("inf"))
+    reached = [few | {"training_iteration": count} for count in counts]
+    for result in (*reached, few | {"time_total_s": 10.0}, {}):
         trial = stage.trial()
         stage.callback.on_trial_result(trial, result)
         stage.ended()
@@ -333,7 +334,6 @@ def test_the_environment_sets_the_thresholds(
 
 def test_no_sync_is_running_after_the_experiment(remote: Store) -> None:
     gate = threading.Event()
-
     Remote.store = FaultyStore(remote, when=lambda call: call.op == "put" and not gate.wait(SECONDS))
     experiment = nbckpt.run(count, {"n": nbckpt.grid_search([1, 2, 3])}, name="e", sync_config=config())
     assert not experiment.wait(0.1)  # long enough to end, if it did not wait
@@ -539,9 +539,8 @@ experiment.pause()
 @pytest.mark.slow
 def test_the_interpreter_waits_for_the_last_sync_at_exit(experiments: Path, tmp_path: Path) -> None:
     target = tmp_path / "target"
-    done = subprocess.run(
-        [sys.executable, "-c", ENDS, target.as_uri()], capture_output=True, text=True, timeout=60, check=False
-    )
+    command = [sys.executable, "-c", ENDS, target.as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     here = Trial.read(experiments / "e" / "t0")
     download(open_store(target / "e" / "t0"), tmp_path / "there")
@@ -645,7 +644,6 @@ def test_a_half_replaced_trial_is_read_by_its_index(experiments: Path, remote: S
     experiment = run({"n": 2}, sync_config=config())
     was = files(experiments / "e" / "t0")
     (experiments / "e" / "t0" / "params.json").write_text('{"n": 5}')
-
     syncer = Remote(attempts=1)
     settles = ("put", "up/e/t0/params.json")
     Remote.store = FaultyStore(remote, when=lambda call: (call.op, call.key) == settles)

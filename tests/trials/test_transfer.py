@@ -87,19 +87,22 @@ def test_a_record_with_another_digest_is_accepted(ends: Ends, move: Move) -> Non
 
 
 @both_ways
-@pytest.mark.parametrize("change", ["changed", "cut", "gone"])
-def test_files_other_than_recorded_leave_the_former_one(ends: Ends, move: Move, change: str) -> None:
+def test_files_other_than_recorded_leave_the_former_one(
+    ends: Ends, move: Move, subtests: pytest.Subtests
+) -> None:
     former = ends.pull()
     file = ends.there.folder / ends.record.name / "large"
     data = file.read_bytes()
-    file.unlink()
-    if change != "gone":
-        file.write_bytes(data[:-1] + b"?" if change == "changed" else data[:-1])
-    with pytest.raises((CorruptError, nbckpt.errors.StoreError), match="large"):
-        move(ends)
-    ends.here.sweep()  # pieces of a push that ended in the middle
-    ends.here.check(former)
-    assert ends.here.records() == [former]
+    for change, found in {"changed": data[:-1] + b"?", "cut": data[:-1], "gone": None}.items():
+        file.unlink()
+        if found is not None:
+            file.write_bytes(found)
+        with subtests.test(change):
+            with pytest.raises((CorruptError, nbckpt.errors.StoreError), match="large"):
+                move(ends)
+            ends.here.sweep()  # pieces of a push that ended in the middle
+            ends.here.check(former)
+            assert ends.here.records() == [former]
 
 
 class Draws(nbckpt.trials.Trainable):
