@@ -60,7 +60,7 @@ def names() -> list[str]:
     return [name for name, _ in current.get().live()]
 
 
-def found(name: str) -> nbckpt.State:
+def state_named(name: str) -> nbckpt.State:
     state = current.get().find(name)
     assert state is not None
     return state
@@ -200,7 +200,7 @@ def test_a_model_is_loaded_in_place_by_its_own_methods() -> None:
     nbckpt.State.of("model", model)
     nbckpt.save_all_states()
     model.weight = 0.0
-    state = found("model")
+    state = state_named("model")
     assert nbckpt.load_state(state)
     assert model.weight == 1.5
 
@@ -235,7 +235,7 @@ def test_another_model_in_a_state_is_the_one_that_counts() -> None:
     del state, first
     nbckpt.save_all_states()
     second.weight = 0
-    state = found("model")
+    state = state_named("model")
     nbckpt.load_state(state)
     assert second.weight == 2
     del state, second
@@ -245,7 +245,7 @@ def test_another_model_in_a_state_is_the_one_that_counts() -> None:
 def test_a_state_that_only_its_model_holds_can_be_closed() -> None:
     model = Model()
     nbckpt.State.of("model", model)
-    state = found("model")
+    state = state_named("model")
     state.close()
     assert names() == []
     assert nbckpt.State.of("model", model).value is model

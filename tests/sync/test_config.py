@@ -128,7 +128,7 @@ def test_the_html_is_escaped_scrolls_and_has_a_caption() -> None:
     assert all(text in shown for text in ("overflow-x:auto", "<caption", 'scope="col"', 'scope="row"'))
 
 
-def test_the_syncer_of_a_config_has_its_numbers_or_is_the_given_one() -> None:
+def test_a_config_makes_its_syncer_or_has_the_given_one() -> None:
     syncer = get_node_to_storage_syncer(SyncConfig("s3://bucket", sync_period=7, sync_timeout=9))
     assert isinstance(syncer, DefaultSyncer)
     assert (syncer.sync_period, syncer.sync_timeout) == (7, 9)
