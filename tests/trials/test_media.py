@@ -537,14 +537,10 @@ def test_names_and_captions_are_escaped(session: Session, ran: Ran) -> None:
     shown = parse(TABLE, ["show", "e/t0"], "%ckpt").run(session)
     assert "\u202e" not in text(shown.page()) + html_of(shown)
     assert "<b onclick" not in html_of(shown)
-    trial = ran(
-        {"loss": 1.0, "\ud800": nbckpt.media.Text("a\ud800b\0"), "html": nbckpt.media.Html("\ud800")},
-        name="g",
-    )
+    odd = {"\ud800": nbckpt.media.Text("a\ud800b\0"), "html": nbckpt.media.Html("\ud800")}
+    trial = ran({"loss": 1.0, **odd}, name="g")
     assert [media.load() for media in trial.media] == ["a?b\0", "?"]
-    trial = ran(
-        {"loss": 1.0, "n" * 501: nbckpt.media.Text("long"), "n" * 500: nbckpt.media.Text("long")}, name="f"
-    )
+    trial = ran({"loss": 1.0, **{"n" * many: nbckpt.media.Text("long") for many in (501, 500)}}, name="f")
     assert trial.results[0]["n" * 501].startswith("not kept: the limit is 500 characters for a name")
     assert only(trial, "n" * 500).load() == "long"
 
@@ -659,13 +655,11 @@ def test_a_hostile_table_is_no_table(session: Session, ran: Ran, subtests: pytes
     ragged = b'{"columns":["a"],"rows":[[1,2]]}'
     for at, table in enumerate([b"", b"3", b"{}", b'{"columns":{},"rows":{}}', ragged, b"[" * 9_000]):
         trial = ran({"loss": 1.0, "table": Hostile("table", table)}, name=f"e{at}")
-        with (
-            subtests.test(table=table),
-            pytest.raises(CorruptError, match="'table' of result 1 is not a table"),
-        ):
+        says = "'table' of result 1 is not a table"
+        with subtests.test(table=table), pytest.raises(CorruptError, match=says):
             only(trial, "table").load()
         with subtests.test("shown", table=table):
-            assert "'table' of result 1 is not a table" in said(session, f"show e{at}/t0")
+            assert says in said(session, f"show e{at}/t0")
 
 
 def test_a_hostile_image_is_no_image(session: Session, ran: Ran, subtests: pytest.Subtests) -> None:

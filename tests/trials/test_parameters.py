@@ -54,10 +54,8 @@ def test_a_run_that_resumes_keeps_what_sample_from_drew(tmp_path: Path) -> None:
 def test_what_cannot_be_called_is_refused_by_name(subtests: pytest.Subtests) -> None:
     """An unknown parameter is refused too."""
     names = {5: "not 5", None: "not None", "train": "not 'train'", type: r"type\(\) has no signature"}
-    missing = {
-        train: r"train\(\) has no parameter 'date'",
-        Summing: r"Summing\.setup\(\) has no parameter 'date'",
-    }
+    lacks = r"\(\) has no parameter 'date'"
+    missing = {train: f"train{lacks}", Summing: rf"Summing\.setup{lacks}"}
     for trainable, message in (names | missing).items():
         with subtests.test(message), pytest.raises(UsageError, match=message):
             with_parameters(trainable, date=[])

@@ -406,9 +406,8 @@ KERNEL = textwrap.dedent(
 def script(tmp_path: Path) -> Callable[..., subprocess.Popen[str]]:
     """Run a script without an `if __name__` guard, whose function is one of its `__main__`."""
     (tmp_path / "kernel.py").write_text(KERNEL)
-    return lambda *given: subprocess.Popen(
-        [sys.executable, "kernel.py", *map(str, given)], cwd=tmp_path, stdout=subprocess.PIPE, text=True
-    )
+    options: dict[str, Any] = {"cwd": tmp_path, "stdout": subprocess.PIPE, "text": True}
+    return lambda *given: subprocess.Popen([sys.executable, "kernel.py", *map(str, given)], **options)
 
 
 @pytest.mark.slow

@@ -147,9 +147,8 @@ def test_a_function_may_write_into_what_it_got(tmp_path: Path) -> None:
 @each_executor
 def test_retention_never_removes_what_a_trial_starts_from(executor: str) -> None:
     before = ran(count, name="before", keep_checkpoints=1)
-    after = ran(
-        count, restore="before/t0", executor=executor, keep_checkpoints=RetentionPolicy(1), num_samples=2
-    )
+    options = {"executor": executor, "keep_checkpoints": RetentionPolicy(1), "num_samples": 2}
+    after = ran(count, restore="before/t0", **options)
     assert [trial.results[-1]["n"] for trial in after.trials] == [5, 5]
     assert len(after.trials[0].checkpoints.records()) == 1
     Catalog(before.folder.parent).remove("before")
