@@ -170,10 +170,10 @@ def test_an_unchanged_array_is_not_marked_despite_a_thread() -> None:
     assert (restored(tracker)["array"] == array).all()
 
 
-@pytest.mark.parametrize("name", ["users", "nbckpt-trial", "nbckpt-function", "nbckpt-syncer"])
-def test_threads_that_run_user_code_count_as_running(name: str) -> None:
-    with a_thread(name):
-        assert pools.others_run()
+def test_threads_that_run_user_code_count_as_running() -> None:
+    for name in ("users", "nbckpt-trial", "nbckpt-function", "nbckpt-syncer"):
+        with a_thread(name):
+            assert pools.others_run()
 
 
 def test_another_thread_counts_the_main_thread_as_running() -> None:

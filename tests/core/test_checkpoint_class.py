@@ -165,12 +165,13 @@ def test_a_pickled_reference_does_not_grant_trust(tmp_path: Path) -> None:
         pickle.loads(data).to_dict()
 
 
-@pytest.mark.parametrize("use", [open, os.path.exists, os.listdir, Path], ids=lambda use: use.__name__)
-def test_a_checkpoint_is_not_a_path(use: Any) -> None:
-    with pytest.raises(TypeError) as error:
-        use(Checkpoint.from_dict({}))
-    # From Python 3.12 on, Path swallows the message and says its own.
-    assert ("as_directory" in str(error.value)) or (use is Path and "'Checkpoint'" in str(error.value))
+def test_a_checkpoint_is_not_a_path() -> None:
+    uses: list[Callable[[Any], object]] = [open, os.path.exists, os.listdir, Path]
+    for use in uses:
+        with pytest.raises(TypeError) as error:
+            use(Checkpoint.from_dict({}))
+        # From Python 3.12 on, Path swallows the message and says its own.
+        assert ("as_directory" in str(error.value)) or (use is Path and "'Checkpoint'" in str(error.value))
 
 
 def test_the_uri_names_the_location_of_a_checkpoint(tmp_path: Path) -> None:
@@ -204,12 +205,8 @@ def test_a_repr_is_short(tmp_path: Path) -> None:
         Checkpoint.from_uri(f"memory://{'z' * 1000}"),
         Checkpoint.from_bytes(Checkpoint.from_dict({"a": 1}).to_bytes()),
     ]
-    assert [repr(checkpoint).partition("(")[0] for checkpoint in made] == [
-        "Checkpoint",
-        "Model",
-        "Checkpoint",
-        "Checkpoint",
-    ]
+    kinds = [repr(checkpoint).partition("(")[0] for checkpoint in made]
+    assert kinds == ["Checkpoint", "Model", "Checkpoint", "Checkpoint"]
     assert all(len(repr(checkpoint)) < 120 for checkpoint in made)
 
 
@@ -291,24 +288,24 @@ def each_form(made: Checkpoint, folder: Path) -> dict[str, Callable[[], Checkpoi
     }
 
 
-@pytest.mark.parametrize(
-    "form", ["dict", "folder", "uri", "bytes", "store", "pickle", "class", "other class"]
-)
-def test_every_form_has_the_class_its_attributes_and_its_init(tmp_path: Path, form: str) -> None:
+def test_every_form_has_the_class_its_attributes_and_its_init(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
     made = Counting(data_dict={"a": 1})
     made.tags = ["kept"]
-    read = each_form(made, tmp_path)[form]
-    Counting.made.clear()
-    back = read()
-    assert type(back) is Counting
-    assert back.cache == []
-    assert back.tags == (["default"] if form == "other class" else ["kept"])
-    assert back.tags is not made.tags
-    assert back.to_dict()["a"] == 1
-    assert len(Counting.made) == 1
+    for form, read in each_form(made, tmp_path).items():
+        with subtests.test(form):
+            Counting.made.clear()
+            back = read()
+            assert type(back) is Counting
+            assert back.cache == []
+            assert back.tags == (["default"] if form == "other class" else ["kept"])
+            assert back.tags is not made.tags
+            assert back.to_dict()["a"] == 1
+            assert len(Counting.made) == 1
 
 
-def test_a_class_is_initialised_once_by_its_own_call(tmp_path: Path) -> None:
+def test_a_class_is_initialised_once_by_its_own_call() -> None:
     Counting.made.clear()
     assert Counting(data_dict={"a": 1}).tags == ["default"]
     assert [arguments["data_dict"] for arguments in Counting.made] == [{"a": 1}]

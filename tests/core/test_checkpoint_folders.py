@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import signal
@@ -15,10 +16,9 @@ from typing import Any
 
 import pytest
 
-from nbckpt.core import plain, shared_tempdir
+from nbckpt.core import shared_tempdir
 from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.core.files import FILES
-from nbckpt.core.sources import Source
 from nbckpt.core.trust import open_signer
 from nbckpt.errors import CorruptError, NotFoundError, StoreError, UsageError
 from nbckpt.store import MemoryStore, RemoteStore, files, fsync, open_store
@@ -113,7 +113,7 @@ def test_different_contents_have_different_temporary_folders() -> None:
 def test_a_failed_as_directory_leaves_no_files(monkeypatch: pytest.MonkeyPatch) -> None:
     made = Checkpoint.from_dict(MADE)
     with monkeypatch.context() as patch:
-        patch.setattr(plain, "_fill", _no_space)
+        patch.setattr(os, "writev", _no_space)
         with pytest.raises(StoreError, match="No space"), made.as_directory():
             pass
     assert left_behind() == []
@@ -284,26 +284,29 @@ def test_a_changed_attribute_makes_a_different_checkpoint(tmp_path: Path) -> Non
         made.to_directory(tmp_path / "place")
 
 
-@pytest.mark.parametrize("spelling", ["", "/", "/.", "/sub/.."])
-def test_a_folder_written_to_itself_is_unchanged(tmp_path: Path, spelling: str) -> None:
+BOTH = (False, True)
+
+
+def test_a_folder_written_to_itself_is_unchanged(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "f").write_bytes(b"1")
     made = Checkpoint.from_directory(tmp_path)
-    for overwrite in (False, True):
+    for spelling, overwrite in itertools.product(("", "/", "/.", "/sub/.."), BOTH):
         made.to_directory(f"{tmp_path}{spelling}", overwrite=overwrite)
-    assert contents(tmp_path) == {"f": b"1"}
+        assert contents(tmp_path) == {"f": b"1"}
 
 
-@pytest.mark.parametrize("overwrite", [False, True])
-@pytest.mark.parametrize("target", ["source/inside", ".", "link", "link/source/inside"])
-def test_overlapping_folders_are_refused(tmp_path: Path, target: str, overwrite: bool) -> None:
+def test_overlapping_folders_are_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
     source = tmp_path / "parent" / "source"
     source.mkdir(parents=True)
     (source / "f").write_bytes(b"1")
     (tmp_path / "parent" / "link").symlink_to(source.parent, target_is_directory=True)
-    with pytest.raises(UsageError, match="overlap"):
-        Checkpoint.from_directory(source).to_directory(source.parent / target, overwrite=overwrite)
-    assert contents(source) == {"f": b"1"}
+    targets = "source/inside", ".", "link", "link/source/inside"
+    for target, overwrite in itertools.product(targets, BOTH):
+        with subtests.test(target, overwrite=overwrite):
+            with pytest.raises(UsageError, match="overlap"):
+                Checkpoint.from_directory(source).to_directory(source.parent / target, overwrite=overwrite)
+            assert contents(source) == {"f": b"1"}
 
 
 def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
@@ -466,13 +469,17 @@ def test_a_deleted_file_is_reported_as_missing(foreign: Path) -> None:
 
 
 def upload(store: Any, made: Checkpoint, *, overwrite: bool = False) -> None:
-    plain.write_remote(made._outgoing(), store, made._sign(), overwrite=overwrite)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("nbckpt.core.checkpoint.open_store", lambda _: store)
+        made.to_uri("memory://there", overwrite=overwrite)
 
 
 def seen(store: Any) -> Any:
     """Return what a reader finds: the data, or that there is nothing whole."""
     try:
-        made = Checkpoint._make(Source(plain.remote_tree(store), "uri", "memory"))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("nbckpt.core.sources.open_store", lambda _: store)
+            made = Checkpoint.from_uri("memory://there")
         return {str(key): value if key is not FILES else dict(value) for key, value in made.to_dict().items()}
     except (NotFoundError, CorruptError) as error:
         return type(error)

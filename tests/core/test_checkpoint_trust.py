@@ -6,6 +6,7 @@ import os
 import socket
 import sys
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,6 @@ import pytest
 
 from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.core.files import FILES, KIND
-from nbckpt.core.plain import remote_tree
-from nbckpt.core.sources import Source
 from nbckpt.errors import NbckptError, NotFoundError, UntrustedError, UsageError
 from nbckpt.store import MemoryStore
 
@@ -181,51 +180,49 @@ def test_an_edited_manifest_is_detected(tmp_path: Path) -> None:
 HOSTILE = ["../out", "a/../../out", "/etc/out", "..", ".", "", "a//b", "a/", "a\0b", ".nbckpt/x"]
 
 
-@pytest.mark.parametrize("path", HOSTILE)
-def test_no_file_leads_outside(path: str) -> None:
-    with pytest.raises(UsageError):
-        Checkpoint.from_dict({FILES: {path: b"1"}})
-
-
-@pytest.mark.parametrize("path", HOSTILE)
-def test_no_file_of_a_hostile_archive_leads_outside(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+def test_no_file_leads_outside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
 ) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr("nbckpt.core.files.check_path", lambda path: path)
-        data = Checkpoint.from_dict({FILES: {path: b"1"}}).to_bytes()
-    with pytest.raises(UsageError):
-        Checkpoint.from_bytes(data, trust=True).to_directory(tmp_path / "a" / "b")
-    assert list(tmp_path.iterdir()) == []
+    for path in HOSTILE:
+        with subtests.test(path):
+            with pytest.raises(UsageError):
+                Checkpoint.from_dict({FILES: {path: b"1"}})
+            with monkeypatch.context() as patch:
+                patch.setattr("nbckpt.core.files.check_path", lambda path: path)
+                data = Checkpoint.from_dict({FILES: {path: b"1"}}).to_bytes()
+            with pytest.raises(UsageError):
+                Checkpoint.from_bytes(data, trust=True).to_directory(tmp_path / "a" / "b")
+            assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("path", ["a/../../out", "/etc/out", "a//b"])
-def test_no_file_at_a_hostile_uri_leads_outside(tmp_path: Path, path: str) -> None:
-    store = MemoryStore()
-    store._data[path] = b"1"
-    made = Checkpoint._make(Source(remote_tree(store), "uri", "memory://hostile"))
+def test_no_file_at_a_hostile_uri_leads_outside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    class Hostile(MemoryStore):
+        def keys(self, prefix: str = "") -> Iterator[str]:
+            return iter([path] if path.startswith(prefix) else [])
+
+        def get(self, key: str, start: int = 0, stop: int | None = None) -> bytes:
+            return b"1" if key == path else super().get(key, start, stop)
+
+    monkeypatch.setattr("nbckpt.core.sources.open_store", lambda _: Hostile())
+    made = Checkpoint.from_uri("memory://hostile")
     with pytest.raises(UsageError):
         made.to_directory(tmp_path / "a" / "b")
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(
-    ("target", "reason"),
-    [
-        ("/etc", "outside"),
-        ("../beside", "outside"),
-        ("nowhere", "nowhere"),
-        (".", "back"),
-        ("loop", "nowhere"),
-    ],
-)
-def test_a_link_that_leads_out_of_the_folder_is_refused(tmp_path: Path, target: str, reason: str) -> None:
+def test_a_link_that_leads_out_of_the_folder_is_refused(tmp_path: Path, subtests: pytest.Subtests) -> None:
+    links = {"/etc": "outside", "../beside": "outside", "nowhere": "nowhere", ".": "back", "loop": "nowhere"}
     (tmp_path / "beside").mkdir()
     folder = tmp_path / "folder"
     folder.mkdir()
-    (folder / "loop").symlink_to(target)
-    with pytest.raises(UsageError, match=f"'loop' .*{reason}"):
-        Checkpoint.from_directory(folder)
+    for target, reason in links.items():
+        (folder / "loop").symlink_to(target)
+        with subtests.test(target), pytest.raises(UsageError, match=f"'loop' .*{reason}"):
+            Checkpoint.from_directory(folder)
+        (folder / "loop").unlink()
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs POSIX")
@@ -259,9 +256,8 @@ def test_a_path_cannot_be_a_file_and_a_folder() -> None:
         Checkpoint.from_dict({FILES: {"a/b": b"", "a/b/c": b""}})
 
 
-@pytest.mark.parametrize(
-    ("given", "error", "message"),
-    [
+def test_a_wrong_source_is_named(subtests: pytest.Subtests) -> None:
+    wrong: list[tuple[dict[str, Any], type[Exception], str]] = [
         ({}, UsageError, "one of local_path, data_dict and uri; given: none"),
         ({"data_dict": {}, "uri": "memory://x"}, UsageError, "given: data_dict and uri"),
         ({"data_dict": {}, "local_path": ""}, UsageError, "given: local_path and data_dict"),
@@ -272,11 +268,10 @@ def test_a_path_cannot_be_a_file_and_a_folder() -> None:
         ({"uri": "treasure://island"}, UsageError, "treasure://island"),
         ({"uri": "/plain/path"}, UsageError, "'/plain/path' is not a URI. Use from_directory"),
         ({"uri": 5}, UsageError, "5 is not a URI"),
-    ],
-)
-def test_a_wrong_source_is_named(given: dict[str, Any], error: type, message: str) -> None:
-    with pytest.raises(error, match=message):
-        Checkpoint(**given)
+    ]
+    for given, error, message in wrong:
+        with subtests.test(message), pytest.raises(error, match=message):
+            Checkpoint(**given)
 
 
 @pytest.mark.parametrize("uri", ["treasure://island", "/plain/path", "plain"])

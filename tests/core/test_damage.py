@@ -28,11 +28,6 @@ def noise(seed: int, size: int = 600 * KB) -> np.ndarray:
 A, B = noise(0), noise(1)
 
 
-@pytest.fixture(params=["memory", "local"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    return MemoryStore() if request.param == "memory" else LocalStore(tmp_path / "s")
-
-
 @pytest.fixture
 def tracker(store: Store) -> Tracker:
     tracker = Tracker(store)

@@ -182,8 +182,16 @@ def test_neighbouring_short_files_are_fetched_together(form: Form, tmp_path: Pat
 
 
 @FORMS
-@pytest.mark.parametrize("at", range(1, 8))
-def test_files_whose_packs_move_meanwhile_are_whole(form: Form, at: int, tmp_path: Path) -> None:
+def test_files_whose_packs_move_meanwhile_are_whole(
+    form: Form, tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    for at in range(1, 8):
+        with subtests.test(at=at):
+            move_before_read(at, form, tmp_path / str(at))
+
+
+def move_before_read(at: int, form: Form, folder: Path) -> None:
+    """Compact the packs of a checkpoint right before the read number *at* of a conversion."""
     contents, store = files(6, 300 * KB), MemoryStore()
     lost = {f"lost{number}.bin": random.Random(number).randbytes(900 * KB) for number in range(3)}
     Checkpoint.from_dict({Checkpoint.FILES: contents | lost}).to_store(store, "both")
@@ -196,7 +204,7 @@ def test_files_whose_packs_move_meanwhile_are_whole(form: Form, at: int, tmp_pat
             moved.append(collect(Tracker(store).history, wait=lambda _: None).rewritten)
         return False
 
-    assert form(FaultyStore(store, when=collects), tmp_path) == contents
+    assert form(FaultyStore(store, when=collects), folder) == contents
     assert moved[0]
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from nbckpt.core.references import SHORT
 from nbckpt.errors import NotFoundError, StoreError
 from nbckpt.store import CachedStore, LocalStore, MemoryStore, Store
 from nbckpt.testing import Call, FaultyStore, RecordingStore
+from nbckpt.testing.faults import AroundStore
 from nbckpt.tracker import Tracker
 
 KB = 1024
@@ -30,12 +32,8 @@ def noise(size: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).integers(0, 256, size, dtype=np.uint8)
 
 
-def no_wait(_: float) -> None:
-    pass
-
-
 def run(store: Store, **options: Any) -> Collected:
-    return collect(Tracker(store).history, wait=no_wait, **options)
+    return collect(Tracker(store).history, wait=lambda _: None, **options)
 
 
 def packs(store: Store) -> list[str]:
@@ -57,36 +55,20 @@ def make_old(store: Store, prefix: str) -> None:
         store.put(key, (datetime.now(UTC) - timedelta(hours=1, seconds=1)).isoformat().encode())
 
 
-@pytest.fixture(params=["memory", "local"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    return MemoryStore() if request.param == "memory" else LocalStore(tmp_path / "s")
-
-
-class Meanwhile(MemoryStore):
+class Meanwhile(AroundStore):
     """A store in which something else happens right before the first call that *when* is true for."""
 
-    def __init__(self, before: MemoryStore) -> None:
-        super().__init__()
-        self._data = before._data
+    def __init__(self) -> None:
+        super().__init__(MemoryStore())
         self.when: Callable[[str, str], bool] = lambda _op, _key: False
         self.act: Callable[[], object] = lambda: None
 
-    def _look(self, op: str, key: str) -> None:
-        if self.when(op, key):
+    @contextmanager
+    def around(self, call: Call) -> Iterator[None]:
+        if self.when(call.op, call.key):
             self.when = lambda _op, _key: False
             self.act()
-
-    def put(self, key: str, data: Any) -> None:
-        self._look("put", key)
-        super().put(key, data)
-
-    def keys(self, prefix: str = "") -> Any:
-        self._look("keys", prefix)
-        return super().keys(prefix)
-
-    def delete(self, key: str) -> None:
-        self._look("delete", key)
-        super().delete(key)
+        yield
 
 
 # What goes and what stays.
@@ -258,23 +240,24 @@ def test_a_forged_table_cannot_lead_to_other_bytes(store: Store) -> None:
 # What is promised, and what happens.
 
 
-@pytest.mark.parametrize("make", ["nothing", "removed", "shrunk", "orphan", "damaged"])
-def test_a_dry_run_predicts_the_collection(store: Store, make: str) -> None:
-    shrunk(store)
-    if make == "nothing":
-        run(store)
-    if make in {"removed", "damaged"}:
-        Tracker(store).remove(["s"])
-    if make == "orphan":
-        for key in list(store.keys("checkpoints/")):
-            store.delete(key)
-    if make == "damaged":
-        (key,) = store.keys("packs/")
-        store.put(key, b"NBCKPAK2" + store.get(key)[8:])
-    before = {key: store.get(key) for key in list(store.keys())}
-    promised = run(store, dry_run=True)
-    assert {key: store.get(key) for key in list(store.keys())} == before
-    assert promised == run(store)
+def test_a_dry_run_predicts_the_collection(new_store: Callable[[], Store], subtests: pytest.Subtests) -> None:
+    for make in ("nothing", "removed", "shrunk", "orphan", "damaged"):
+        with subtests.test(make):
+            shrunk(store := new_store())
+            if make == "nothing":
+                run(store)
+            if make in {"removed", "damaged"}:
+                Tracker(store).remove(["s"])
+            if make == "orphan":
+                for key in list(store.keys("checkpoints/")):
+                    store.delete(key)
+            if make == "damaged":
+                (key,) = store.keys("packs/")
+                store.put(key, b"NBCKPAK2" + store.get(key)[8:])
+            before = {key: store.get(key) for key in list(store.keys())}
+            promised = run(store, dry_run=True)
+            assert {key: store.get(key) for key in list(store.keys())} == before
+            assert promised == run(store)
 
 
 def test_an_unreadable_manifest_stops_the_collection(store: Store) -> None:
@@ -303,7 +286,7 @@ def test_a_manifest_damaged_during_the_wait_stops_the_collection(store: Store) -
 # Others at work at the same time.
 
 
-def reuse(store: MemoryStore) -> tuple[np.ndarray, Tracker]:
+def reuse(store: Store) -> tuple[np.ndarray, Tracker]:
     """Have a checkpoint removed, whose pack the next save of the tracker is going to share."""
     a = noise(300 * KB)
     tracker = Tracker(store)
@@ -324,7 +307,7 @@ def test_a_save_sees_the_mark_and_starts_again() -> None:
 
 def test_a_save_restarts_if_its_pack_is_collected_before_the_end() -> None:
     """The collection runs before the save writes its manifest."""
-    store = Meanwhile(MemoryStore())
+    store = Meanwhile()
     a, tracker = reuse(store)
     store.when, store.act = lambda op, key: op == "keys" and key == "condemned/", lambda: run(store)
     tracker.save({"a": a}, "new", variables=["a"])
@@ -333,7 +316,7 @@ def test_a_save_restarts_if_its_pack_is_collected_before_the_end() -> None:
 
 def test_a_save_notices_a_collection_just_before_its_manifest() -> None:
     """The collection runs between the save's last check and its manifest."""
-    store = Meanwhile(MemoryStore())
+    store = Meanwhile()
     a, tracker = reuse(store)
     store.when = lambda op, key: op == "put" and key.startswith("checkpoints/")
     store.act = lambda: run(store)
@@ -343,7 +326,7 @@ def test_a_save_notices_a_collection_just_before_its_manifest() -> None:
 
 
 def test_a_collection_sees_a_manifest_written_during_the_wait() -> None:
-    store = Meanwhile(MemoryStore())
+    store = Meanwhile()
     a, tracker = reuse(store)
     mark = "condemned/"
     # The save looks at the marks before there are any, and puts its manifest after.
@@ -357,11 +340,8 @@ def test_a_second_collector_keeps_the_marks_of_the_first() -> None:
     store = MemoryStore()
     a, tracker = reuse(store)
 
-    def meanwhile(_: float) -> None:
-        run(store)
-
     def then(_: float) -> None:
-        collect(tracker.history, wait=meanwhile)
+        collect(tracker.history, wait=lambda _: run(store))
         assert list(store.keys("condemned/"))
 
     collect(Tracker(store).history, wait=then)
@@ -370,14 +350,14 @@ def test_a_second_collector_keeps_the_marks_of_the_first() -> None:
 
 
 def test_a_save_after_a_second_collector_is_complete() -> None:
-    store = Meanwhile(MemoryStore())
+    store = Meanwhile()
     a, tracker = reuse(store)
     deletes: list[str] = []
 
     def first_looks_a_second_time(_: float) -> None:
         # A whole other collection comes and goes, and then, between the first one's second look
         # and its deletes, a save that shares the pack.
-        collect(Tracker(store).history, dry_run=False, wait=no_wait)
+        run(store)
         store.when = lambda op, key: op == "delete" and key.startswith("packs/")
         store.act = lambda: deletes.append(tracker.save({"a": a}, "new", variables=["a"]).manifest.id)
 
@@ -542,33 +522,39 @@ def test_every_pack_is_marked_before_it_is_deleted() -> None:
 # Beside a save that stalls or dies, an undo and an import.
 
 
+def removed(store: Store, array: np.ndarray) -> Tracker:
+    """Save an array and remove its checkpoint."""
+    save(store, {"a": array})
+    tracker = Tracker(store)
+    tracker.remove(["s"])
+    return tracker
+
+
 class Stalled(BaseException):
     """What a process dies of."""
 
 
-class Dying(MemoryStore):
+class Dying(AroundStore):
     """The store of a process that stalls before its manifest, while all is collected, and then dies."""
 
-    def put(self, key: str, data: Any) -> None:
-        if not key.startswith("checkpoints/"):
-            super().put(key, data)
-            return
-        living = MemoryStore()
-        living._data = self._data
-        run(living)
-        super().put(key, data)
-        raise Stalled
-
-    def delete(self, key: str) -> None:
-        raise Stalled
+    @contextmanager
+    def around(self, call: Call) -> Iterator[None]:
+        is_last = call.op == "put" and call.key.startswith("checkpoints/")
+        if is_last:
+            run(self.store)
+        if call.op == "delete":
+            raise Stalled
+        yield
+        if is_last:
+            raise Stalled
 
 
 @pytest.mark.parametrize("name", ["s", ""])
 def test_a_save_that_stalls_and_dies_leaves_no_broken_checkpoint(name: str) -> None:
-    store, dying = MemoryStore(), Dying()
+    store = MemoryStore()
+    dying = Dying(store)
     save(store, {"a": noise(300 * KB)}, "old")
     Tracker(store).remove(["old"])
-    dying._data = store._data
     with pytest.raises(Stalled):
         Checkpoint.from_dict({"a": noise(300 * KB)}).to_store(dying, name)
     assert len(Tracker(store).entries()) == 1
@@ -589,18 +575,25 @@ def test_gc_deletes_data_of_a_dead_save_after_an_hour() -> None:
     assert list(store.keys()) == ["store.json"]
 
 
-@pytest.mark.parametrize("array", [np.arange(3), noise(300 * KB)], ids=["inline", "pack"])
-@pytest.mark.parametrize("at", range(12))
-def test_an_undo_amid_a_collection_restores_all_or_nothing(at: int, array: np.ndarray) -> None:
-    """The undo begins and ends before the collection's call number *at*."""
-    store = MemoryStore()
-    save(store, {"a": array})
-    tracker = Tracker(store)
-    tracker.remove(["s"])
-    outcome: list[bool] = []
+SMALL_AND_LARGE = pytest.mark.parametrize("array", [np.arange(3), noise(300 * KB)], ids=["inline", "pack"])
 
-    def undo(call: Call) -> bool:
-        if not outcome and (meanwhile.counted == at):
+
+@SMALL_AND_LARGE
+def test_an_undo_amid_a_collection_restores_all_or_nothing(
+    array: np.ndarray, subtests: pytest.Subtests
+) -> None:
+    for at in range(12):
+        with subtests.test(at=at):
+            undo_before_call(at, array)
+
+
+def undo_before_call(at: int, array: np.ndarray) -> None:
+    """Undo a removal right before the call number *at* of a collection."""
+    store = MemoryStore()
+    tracker, outcome = removed(store, array), list[bool]()
+
+    def undo(_: Call) -> bool:
+        if not outcome and meanwhile.counted == at:
             outcome.append(True)
             try:
                 tracker.undo({})
@@ -610,21 +603,22 @@ def test_an_undo_amid_a_collection_restores_all_or_nothing(at: int, array: np.nd
 
     meanwhile = FaultyStore(store, when=undo, fail_at=-1)
     run(meanwhile)
-    if outcome and outcome[-1]:
-        assert np.array_equal(restored(store, "s")["a"], array)
-        assert Tracker(store).verify().damages == []
-    else:
-        assert Tracker(store).entries() == []
+    check_whole(store, array, is_there=bool(outcome and outcome[-1]))
 
 
-@pytest.mark.parametrize("array", [np.arange(3), noise(300 * KB)], ids=["inline", "pack"])
-@pytest.mark.parametrize("at", range(14))
-def test_a_collection_amid_an_undo_deletes_all_or_nothing(at: int, array: np.ndarray) -> None:
-    """The collection begins and ends before the undo's call number *at*."""
+@SMALL_AND_LARGE
+def test_a_collection_amid_an_undo_deletes_all_or_nothing(
+    array: np.ndarray, subtests: pytest.Subtests
+) -> None:
+    for at in range(14):
+        with subtests.test(at=at):
+            collect_before_call(at, array)
+
+
+def collect_before_call(at: int, array: np.ndarray) -> None:
+    """Collect right before the call number *at* of an undo of a removal."""
     store = MemoryStore()
-    save(store, {"a": array})
-    tracker = Tracker(store)
-    tracker.remove(["s"])
+    tracker = removed(store, array)
 
     def collect_now(_: Call) -> bool:
         if meanwhile.counted == at:
@@ -636,10 +630,17 @@ def test_a_collection_amid_an_undo_deletes_all_or_nothing(at: int, array: np.nda
     try:
         tracker.undo({})
     except NotFoundError:
-        assert Tracker(store).entries() == []
+        check_whole(store, array, is_there=False)
     else:
+        check_whole(store, array, is_there=True)
+
+
+def check_whole(store: Store, array: np.ndarray, *, is_there: bool) -> None:
+    if is_there:
         assert np.array_equal(restored(store, "s")["a"], array)
         assert Tracker(store).verify().damages == []
+    else:
+        assert Tracker(store).entries() == []
 
 
 def test_an_interrupted_import_keeps_the_result_of_another(tmp_path: Path) -> None:
@@ -659,19 +660,19 @@ def test_an_interrupted_import_keeps_the_result_of_another(tmp_path: Path) -> No
     assert np.array_equal(restored(store, "s")["a"], noise(300 * KB))
 
 
-@pytest.mark.parametrize("halfway", [False, True])
-@pytest.mark.parametrize("at", range(1, 6))
-def test_an_import_that_fails_leaves_all_or_nothing(tmp_path: Path, at: int, halfway: bool) -> None:
+def test_an_import_that_fails_leaves_all_or_nothing(tmp_path: Path, subtests: pytest.Subtests) -> None:
     save(there := MemoryStore(), {"a": noise(300 * KB)})
     Tracker(there).export("s", tmp_path / "s.ckpt")
-    store = MemoryStore()
-    failing = FaultyStore(store, when=lambda call: call.op == "put", fail_at=at, halfway=halfway)
-    with suppress(StoreError):
-        Tracker(failing).import_file(tmp_path / "s.ckpt")
-    tracker = Tracker(store)
-    assert {entry.id for entry in tracker.entries()} <= {ref.id for ref in tracker.history.refs()}
-    if tracker.entries():
-        assert np.array_equal(restored(store, "s")["a"], noise(300 * KB))
+    for at, halfway in itertools.product(range(1, 6), (False, True)):
+        with subtests.test(at=at, halfway=halfway):
+            store = MemoryStore()
+            failing = FaultyStore(store, when=lambda call: call.op == "put", fail_at=at, halfway=halfway)
+            with suppress(StoreError):
+                Tracker(failing).import_file(tmp_path / "s.ckpt")
+            tracker = Tracker(store)
+            assert {entry.id for entry in tracker.entries()} <= {ref.id for ref in tracker.history.refs()}
+            if tracker.entries():
+                assert np.array_equal(restored(store, "s")["a"], noise(300 * KB))
 
 
 class Full(LocalStore):

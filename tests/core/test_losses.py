@@ -75,14 +75,14 @@ def saved(setup: str, *names: str) -> Saved:
         return tracker.save(namespace, "x", variables=names)
 
 
-@pytest.mark.parametrize("case", TOLD)
-def test_a_save_warns_about_missing_parts(case: str) -> None:
-    setup, expected = TOLD[case]
-    if "torch" in setup:
-        pytest.importorskip("torch", reason="needs PyTorch")
-    warnings = saved(setup).manifest.warnings
-    assert len(warnings) == len(expected)
-    assert all(map(str.startswith, warnings, expected))
+def test_a_save_warns_about_missing_parts(subtests: pytest.Subtests) -> None:
+    for case, (setup, expected) in TOLD.items():
+        with subtests.test(case):
+            if "torch" in setup:
+                pytest.importorskip("torch", reason="needs PyTorch")
+            warnings = saved(setup).manifest.warnings
+            assert len(warnings) == len(expected)
+            assert all(map(str.startswith, warnings, expected))
 
 
 HELPERS = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pickle
 import subprocess
@@ -59,23 +60,23 @@ def test_a_long_value_is_restored_and_has_its_pickles_digest(made: Callable[[], 
         assert namespace["value"] == value
 
 
-@pytest.mark.parametrize("most", [0, 4096, KEPT])
-@pytest.mark.parametrize("size", [0, 1, 4096, RECORD_BLOB - 1, RECORD_BLOB, KEPT, KEPT + 1, 3 * KEPT + 7])
-def test_the_blobs_of_a_record_do_not_depend_on_its_write_sizes(size: int, most: int) -> None:
-    data = os.urandom(size)
-    digests = []
-    for step in (size or 1, 65_537):
-        with Packer(MemoryStore()) as packer:
-            record = Record(packer, most)
-            for at in range(0, size, step):
-                record.write(bytearray(data[at : at + step]))
-            assert (record.size, record.digest()) == (size, PREFERRED.digest(data))
-            stored = record.stored()
-            packer.finish()
-            assert (stored.size, stored.changed) == (size, False)
-            digests.append(stored.digests)
-    blobs = [data[at : at + RECORD_BLOB] for at in range(0, size, RECORD_BLOB)]
-    assert digests == [[PREFERRED.digest(blob) for blob in blobs]] * 2
+SIZES = (0, 1, 4096, RECORD_BLOB - 1, RECORD_BLOB, KEPT, KEPT + 1, 3 * KEPT + 7)
+
+
+def test_the_blobs_of_a_record_do_not_depend_on_its_write_sizes(subtests: pytest.Subtests) -> None:
+    for size, most in itertools.product(SIZES, (0, 4096, KEPT)):
+        data = os.urandom(size)
+        blobs = [data[at : at + RECORD_BLOB] for at in range(0, size, RECORD_BLOB)]
+        for step in (size or 1, 65_537):
+            with subtests.test(size=size, most=most, step=step), Packer(MemoryStore()) as packer:
+                record = Record(packer, most)
+                for at in range(0, size, step):
+                    record.write(bytearray(data[at : at + step]))
+                assert (record.size, record.digest()) == (size, PREFERRED.digest(data))
+                stored = record.stored()
+                packer.finish()
+                assert (stored.size, stored.changed) == (size, False)
+                assert stored.digests == [PREFERRED.digest(blob) for blob in blobs]
 
 
 def test_long_values_keep_shared_objects_shared() -> None:

@@ -46,9 +46,8 @@ def test_a_valid_document_is_returned_unchanged() -> None:
     assert read(json.dumps(WHOLE).encode(), FORM, "it") == WHOLE
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
+def test_an_error_names_the_field_and_the_expected_type(subtests: pytest.Subtests) -> None:
+    wrong: list[tuple[dict[str, Any], str]] = [
         ({"name": "Net"}, "name is not a text like [a-z]+"),
         ({"name": 3}, "name is not a text like [a-z]+"),
         ({"size": "3"}, "size is not a count or null"),
@@ -62,11 +61,13 @@ def test_a_valid_document_is_returned_unchanged() -> None:
         ({"files": []}, "files is not an object"),
         ({"tags": ["x", 1]}, "tags[1] is not a text"),
         ({"tags": "x"}, "tags is not a list"),
-    ],
-)
-def test_an_error_names_the_field_and_the_expected_type(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(CorruptError, match=re.escape(f"it is damaged: {message}")):
-        check(WHOLE | change, FORM, "it")
+    ]
+    for change, message in wrong:
+        with (
+            subtests.test(**change),
+            pytest.raises(CorruptError, match=re.escape(f"it is damaged: {message}")),
+        ):
+            check(WHOLE | change, FORM, "it")
 
 
 def test_a_missing_field_is_named() -> None:
@@ -74,10 +75,10 @@ def test_a_missing_field_is_named() -> None:
         check({"format": 1}, FORM, "it")
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b"\xff", b"[" * 200_000, b'"\\ud800', b"nul"])
-def test_invalid_json_is_refused(data: bytes) -> None:
-    with pytest.raises(CorruptError):
-        read(data, object, "it")
+def test_invalid_json_is_refused(subtests: pytest.Subtests) -> None:
+    for data in (b"", b"{", b"\xff", b"[" * 200_000, b'"\\ud800', b"nul"):
+        with subtests.test(data=data[:9]), pytest.raises(CorruptError):
+            read(data, object, "it")
 
 
 @given(_JSON)

@@ -14,7 +14,7 @@ from nbckpt import Checkpoint
 from nbckpt.core.gc import collect
 from nbckpt.core.packs.format import pack_of
 from nbckpt.core.verify import Verified
-from nbckpt.store import LocalStore, MemoryStore, Store
+from nbckpt.store import MemoryStore, Store
 from nbckpt.testing import Call, FaultyStore
 from nbckpt.tracker import Tracker
 
@@ -28,14 +28,16 @@ def noise(size: int, seed: int) -> np.ndarray:
 A, B, C = (noise(300 * KB, seed) for seed in range(3))
 
 
-@pytest.fixture(params=["memory", "local"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    return MemoryStore() if request.param == "memory" else LocalStore(tmp_path / "s")
+NewStore = Callable[[], Store]
 
 
 @pytest.fixture
 def tracker(store: Store) -> Tracker:
-    """Give a store with two checkpoints that share `a`; `b` is in the first, `c` in the second."""
+    return filled(store)
+
+
+def filled(store: Store) -> Tracker:
+    """Save two checkpoints that share `a`; `b` is in the first, `c` in the second."""
     tracker = Tracker(store)
     tracker.save({"a": A, "b": B, "small": 1}, "one", variables=["a", "b", "small"])
     tracker.save({"a": A, "c": C}, "two", variables=["a", "c"])
@@ -111,43 +113,52 @@ DAMAGES: dict[str, Callable[[bytes], bytes | None]] = {
 }
 
 
-@pytest.mark.parametrize("how", DAMAGES)
-def test_a_damaged_pack_is_named_with_affected_variables(tracker: Tracker, how: str) -> None:
-    (pack,) = tracker.manifest("two").packs() - tracker.manifest("one").packs()
-    (key,) = (key for key in tracker.store.keys("packs/") if pack in key)
-    data = DAMAGES[how](tracker.store.get(key))
-    if data is None:
-        tracker.store.delete(key)
-    else:
-        tracker.store.put(key, data)
-    verified = tracker.verify()
-    assert touched(tracker, verified) == {"two": {"c"}}
-    assert any(pack[:12] in damage.problem for damage in verified.damages)
-    namespace: dict[str, Any] = {}
-    assert [failure.names for failure in tracker.restore("two", namespace).failed] == [("c",)]
-    assert np.array_equal(namespace["a"], A)
+def test_a_damaged_pack_is_named_with_affected_variables(
+    new_store: NewStore, subtests: pytest.Subtests
+) -> None:
+    for how, damage in DAMAGES.items():
+        with subtests.test(how):
+            tracker = filled(new_store())
+            (pack,) = tracker.manifest("two").packs() - tracker.manifest("one").packs()
+            (key,) = (key for key in tracker.store.keys("packs/") if pack in key)
+            data = damage(tracker.store.get(key))
+            if data is None:
+                tracker.store.delete(key)
+            else:
+                tracker.store.put(key, data)
+            verified = tracker.verify()
+            assert touched(tracker, verified) == {"two": {"c"}}
+            assert any(pack[:12] in damage.problem for damage in verified.damages)
+            namespace: dict[str, Any] = {}
+            assert [failure.names for failure in tracker.restore("two", namespace).failed] == [("c",)]
+            assert np.array_equal(namespace["a"], A)
 
 
-@pytest.mark.parametrize("at", [0, 1, 20, 100, -1, -20, -100])
-def test_a_damaged_manifest_is_named(tracker: Tracker, at: int) -> None:
-    entry = tracker.find("two")
-    flip(tracker.store, entry.key, at)
-    verified = tracker.verify()
-    assert [damage.touches for damage in verified.damages] in ([], [((entry.id, ()),)])
-    if verified.damages:
-        assert f"checkpoint {entry.id[:8]}" in verified.damages[0].problem
-    else:  # the flip fell into the signature: it vouches for nothing any more
-        assert not tracker.history.trusted(tracker.manifest("two"))
+def test_a_damaged_manifest_is_named(new_store: NewStore, subtests: pytest.Subtests) -> None:
+    for at in (0, 1, 20, 100, -1, -20, -100):
+        with subtests.test(at=at):
+            tracker = filled(new_store())
+            entry = tracker.find("two")
+            flip(tracker.store, entry.key, at)
+            verified = tracker.verify()
+            assert [damage.touches for damage in verified.damages] in ([], [((entry.id, ()),)])
+            if verified.damages:
+                assert f"checkpoint {entry.id[:8]}" in verified.damages[0].problem
+            else:  # the flip fell into the signature: it vouches for nothing any more
+                assert not tracker.history.trusted(tracker.manifest("two"))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("data", [b"", b"{}", b"[]", b'{"checkpoint":{}}', b'{"a":' * 9999, b"\xff"])
-def test_an_invalid_manifest_is_named_and_others_are_checked(tracker: Tracker, data: bytes) -> None:
-    tracker.store.put(tracker.find("two").key, data)
-    flip_in(tracker.store, B)
-    verified = tracker.verify()
-    assert touched(tracker, verified) == {"one": {"b"}, "two": {"all of it"}}
-    assert tracker.restore("one", {}, ["a"]).failed == ()
+def test_an_invalid_manifest_is_named_and_others_are_checked(
+    new_store: NewStore, subtests: pytest.Subtests
+) -> None:
+    for data in (b"", b"{}", b"[]", b'{"checkpoint":{}}', b'{"a":' * 9999, b"\xff"):
+        with subtests.test(data=data[:20]):
+            tracker = filled(new_store())
+            tracker.store.put(tracker.find("two").key, data)
+            flip_in(tracker.store, B)
+            assert touched(tracker, tracker.verify()) == {"one": {"b"}, "two": {"all of it"}}
+            assert tracker.restore("one", {}, ["a"]).failed == ()
 
 
 def test_a_flipped_bit_in_inline_data_is_found() -> None:
@@ -237,17 +248,18 @@ def compacting(store: Store, count: int) -> FaultyStore:
     return FaultyStore(store, when=compact)
 
 
-@pytest.mark.parametrize("count", range(1, 7))
-def test_a_pack_compacted_during_verify_is_not_damage(store: Store, count: int) -> None:
-    tracker = Tracker(store)
-    tracker.save({"a": A, "big": noise(900 * KB, 9)}, "big", variables=["a", "big"])
-    tracker.save({"a": A}, "a", variables=["a"])
-    tracker.remove(["big"])
-    verified = Tracker(compacting(store, count)).verify()
-    assert verified.damages == []
-    assert verified.size >= A.nbytes
-    flip_in(store, A)
-    assert touched(tracker, tracker.verify()) == {"a": {"a"}}
+def test_a_pack_compacted_during_verify_is_not_damage(new_store: NewStore, subtests: pytest.Subtests) -> None:
+    for count in range(1, 7):
+        with subtests.test(count=count):
+            tracker = Tracker(store := new_store())
+            tracker.save({"a": A, "big": noise(900 * KB, 9)}, "big", variables=["a", "big"])
+            tracker.save({"a": A}, "a", variables=["a"])
+            tracker.remove(["big"])
+            verified = Tracker(compacting(store, count)).verify()
+            assert verified.damages == []
+            assert verified.size >= A.nbytes
+            flip_in(store, A)
+            assert touched(tracker, tracker.verify()) == {"a": {"a"}}
 
 
 def test_a_fallback_beside_gc_takes_the_newest_version(store: Store) -> None:
