@@ -244,7 +244,7 @@ def test_a_process_killed_in_its_cleanup_is_only_noted(caplog: pytest.LogCapture
     assert "was killed by SIGKILL (perhaps for want of memory) while it was stopped" in caplog.text
 
 
-def test_the_error_of_a_crash_names_the_function_or_the_exit_code() -> None:
+def test_a_crash_error_names_the_function_or_the_exit_code() -> None:
     def train(config: dict[str, Any]) -> None:
         import ctypes
 
