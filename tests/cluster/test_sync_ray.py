@@ -82,14 +82,14 @@ ALL = {"plots/first": "first", "plots/newest": "4", "last": "4"}
 def carried(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The pieces of artifacts and checkpoints that came to this machine."""
     paths: list[str] = []
-    call = executor.RayWorker._call
+    call = executor.RayWorker.call
 
     def notes(self: Any, request: str, *given: Any, timeout: float | None = None) -> Any:
         if request in {"read", "write"}:
             paths.append(request if given[0].startswith("checkpoint_") else given[0])
         return call(self, request, *given, timeout=timeout)
 
-    monkeypatch.setattr(executor.RayWorker, "_call", notes)
+    monkeypatch.setattr(executor.RayWorker, "call", notes)
     return paths
 
 

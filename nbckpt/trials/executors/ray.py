@@ -161,22 +161,22 @@ class RayWorker(Worker):
         self._made = True
         sync = self._job.sync
         params = (self._job.folder / PARAMS).read_bytes() if sync.syncer is None else None
-        self._is_shared = self._call("make", packed, sync, params)
+        self._is_shared = self.call("make", packed, sync, params)
 
     def restore(self, checkpoint: Record) -> None:
         """See `Worker.restore`."""
         if self._is_shared:
-            self._call("restore_here", checkpoint.name)
+            self.call("restore_here", checkpoint.name)
             return
         for path, piece in self._transfer.pieces(checkpoint):
-            self._call("write", path, piece)
-        self._call("restore", self._transfer.manifest(checkpoint))
+            self.call("write", path, piece)
+        self.call("restore", self._transfer.manifest(checkpoint))
 
     def run(self, on_result: OnResult) -> None:
         """See `Worker.run`."""
         while True:
             asked, self._asked = self._asked, False
-            result, printed = self._call("train", asked)
+            result, printed = self.call("train", asked)
             self._keep(printed)
             if time.monotonic() - self._looked_at >= self._job.sync.sync_period:
                 self._bring()
@@ -185,14 +185,14 @@ class RayWorker(Worker):
 
     def save(self) -> Record | None:
         """See `Worker.save`: copy the checkpoint to this machine and commit it here."""
-        manifest: TransferManifest | None = self._call("save")
+        manifest: TransferManifest | None = self.call("save")
         if manifest is None:
             return None
         if self._is_shared:
             return self._checkpoints.read(Record.decode(manifest.record, "a checkpoint").name)
         if self._job.sync.sync_on_checkpoint:
             self._bring()
-        return self._transfer.fetch(manifest, partial(self._call, "read"))
+        return self._transfer.fetch(manifest, partial(self.call, "read"))
 
     def ask_for_checkpoint(self) -> None:
         """See `Worker.ask_for_checkpoint`: the next call for a result tells the actor."""
@@ -204,7 +204,7 @@ class RayWorker(Worker):
             if self._made:
                 self._made = False
                 try:
-                    self._call("stop", timeout=2 * STOP_TIMEOUT_S)
+                    self.call("stop", timeout=2 * STOP_TIMEOUT_S)
                 except TrialError as error:
                     if not isinstance(error, WorkerLostError):
                         self._leave()
@@ -223,9 +223,9 @@ class RayWorker(Worker):
             write(printed)
 
     def _leave(self) -> None:
-        self._keep(self._call("printed"))
+        self._keep(self.call("printed"))
         self._bring(last=True)
-        self._call("leave", timeout=2 * STOP_TIMEOUT_S)
+        self.call("leave", timeout=2 * STOP_TIMEOUT_S)
 
     def kill(self) -> None:
         """See `Worker.kill`."""
@@ -241,19 +241,19 @@ class RayWorker(Worker):
             return
         try:
             if sync.upload_dir:
-                failure = self._call("send", last)
+                failure = self.call("send", last)
                 if failure:
                     self._job.warns(StoreError(failure))
                 return
-            changed = self._call("changes", self._known)
-            take_in(self._job.folder, changed, partial(self._call, "read"))
+            changed = self.call("changes", self._known)
+            take_in(self._job.folder, changed, partial(self.call, "read"))
             self._known.update(changed)
         except WorkerLostError:
             raise
         except NbckptError as error:  # the trial continues, and the next call tries again
             self._job.warns(error)
 
-    def _call(self, method: str, *arguments: Any, timeout: float | None = None) -> Any:
+    def call(self, method: str, *arguments: Any, timeout: float | None = None) -> Any:
         """Call a method of the actor and return its result."""
         return result_of(self._get(self._actor.do.remote(method, *arguments), timeout))
 
