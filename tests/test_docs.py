@@ -19,6 +19,8 @@ LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
 NOT_CITED = "No line depends on it: "
 NAMING_PATHS = [ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *DECISIONS.values()]
 SUFFIXES = (".py", ".md", ".txt", ".toml", ".j2")
+WRITTEN = "ci-output/"
+"""The folder of files that `.ci/run` writes."""
 
 
 def test_every_relative_link_has_a_target() -> None:
@@ -125,6 +127,8 @@ def cited() -> set[str]:
 
 def is_path(name: str) -> bool:
     """Tell whether a name in a document is meant as a path in the repository or in the package."""
+    if name.startswith(WRITTEN):
+        return False
     first, slash, _ = name.partition("/")
     tops = (ROOT / first, ROOT / "nbckpt" / first)
     return name.endswith(SUFFIXES) or bool(slash and first and any(top.is_dir() for top in tops))

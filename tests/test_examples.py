@@ -57,6 +57,7 @@ WITHOUT = {
         *("Experiment.checkpoint", "Experiment.kill", "Experiment.pause", "Experiment.resume"),
         *("Experiment.stop", "Experiment.interrupted", "Experiment.runs_elsewhere"),
     },
+    "a store of a test overrides it": {"FaultyStore.around", "RecordingStore.around"},
     "it would only repeat the method's name": {
         *("Tracker.close", "Tracker.manifest", "Tracker.trust_all", "State.close", "StoredMedia.load"),
         *("Checkpoint.from_checkpoint", "Checkpoint.get_preprocessor"),
