@@ -129,10 +129,9 @@ REACHED = """panel => {
 
 
 def opened(lab: Lab, name: str) -> Locator:
-    lab.open(name, f"%load_ext nbckpt\n{FIGURE}", TRAIN, "%ckpt panel", "print(len(numbers))")
-    lab.run(0)
-    lab.run(1)
-    panel = lab.run(2)
+    panel = lab.opened(
+        name, f"%load_ext nbckpt\n{FIGURE}", TRAIN, "%ckpt panel", "print(len(numbers))", run=3
+    )
     panel.get_by_role("button", name="Restore…").wait_for()
     return panel
 
@@ -142,10 +141,7 @@ def opened_widget(lab: Lab, name: str, tab: str) -> Locator:
     begin = f"import os\nos.environ |= dict(NBCKPT_PANEL='widget', NBCKPT_STORE='{name}.store')\n"
     begin += f"%load_ext nbckpt\n{FIGURE}"
     mark = "%ckpt auto on --budget 1000000%", "marked = 1", "marked = 2"
-    lab.open(name, begin, TRAIN, *mark, f"%ckpt panel {tab}")
-    for at in range(6):
-        lab.run(at)
-    panel = lab.output(5).locator(".nb-panel")
+    panel = lab.opened(name, begin, TRAIN, *mark, f"%ckpt panel {tab}", run=6).locator(".nb-panel")
     expect(panel.locator(".nb-state")).to_have_text("● Live")
     return panel
 
@@ -250,22 +246,22 @@ def test_the_widget_is_still_on_request_and_shows_the_focus(lab: Lab) -> None:
                 assert lab.page.evaluate(OUTLINE) == ["solid", "2px", False], key
 
 
-@pytest.mark.parametrize("tab", ["Checkpoints", "Trials"])
-def test_tab_leads_to_every_control(lab: Lab, tab: str) -> None:
-    panel = opened(lab, f"reached-{tab}.ipynb")
-    if tab == "Trials":
-        turn_to_trials(lab, panel)
-        panel.get_by_text("1 failed").locator("visible=true").first.wait_for()
-    tab_to(lab, panel.get_by_role("tab", name=tab))
-    for _ in range(100):
-        if not panel.evaluate(REACHED):
-            break
-        lab.page.keyboard.press("Tab")
-    else:
-        pytest.fail("Tab does not lead out of the panel")
-    left = panel.locator(".widget-tab").locator(CONTROLS).locator("visible=true")
-    expect(left.nth(8)).to_be_visible()
-    expect(left.and_(lab.page.locator(":not([data-reached])"))).to_have_text([])
+def test_tab_leads_to_every_control(lab: Lab) -> None:
+    panel = opened(lab, "reached.ipynb")
+    for tab in ("Checkpoints", "Trials"):
+        if tab == "Trials":
+            turn_to_trials(lab, panel)
+            panel.get_by_text("1 failed").locator("visible=true").first.wait_for()
+        tab_to(lab, panel.get_by_role("tab", name=tab))
+        for _ in range(100):
+            if not panel.evaluate(REACHED):
+                break
+            lab.page.keyboard.press("Tab")
+        else:
+            pytest.fail("Tab does not lead out of the panel")
+        controls = panel.locator(".widget-tab").locator(CONTROLS).locator("visible=true")
+        expect(controls.nth(8)).to_be_visible()
+        expect(controls.and_(lab.page.locator(":not([data-reached])"))).to_have_text([])
 
 
 def test_the_keyboard_finds_shows_and_restores_a_checkpoint(lab: Lab) -> None:

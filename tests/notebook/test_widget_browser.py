@@ -63,10 +63,7 @@ def own_store(name: str) -> str:
 
 def opened(lab: Lab, name: str, *cells: str, run: str = RUN) -> Locator:
     """Open a notebook with a live trial and the panel; return the output of the panel."""
-    lab.open(name, own_store(name) + REAL, run, PANEL, *cells)
-    for at in range(2):
-        lab.run(at)
-    output = lab.run(2)
+    output = lab.opened(name, own_store(name) + REAL, run, PANEL, *cells, run=3)
     is_live(output)
     return output
 
@@ -79,10 +76,7 @@ def is_live(output: Locator) -> None:
 
 def opened_small(lab: Lab, name: str, *cells: str, front_end: str = LAB) -> Locator:
     """Do the same with the panel of this test."""
-    lab.open(name, own_store(name) + SMALL, RUN, PANEL, *cells, front_end=front_end)
-    for at in range(2):
-        lab.run(at)
-    output = lab.run(2)
+    output = lab.opened(name, own_store(name) + SMALL, RUN, PANEL, *cells, front_end=front_end, run=3)
     output.get_by_role("button", name="t0 running").wait_for()
     return output
 
