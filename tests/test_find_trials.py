@@ -263,9 +263,9 @@ def test_a_note_that_is_full_stays_beside_the_next_one(
     store: PagedStore, folder: Path, note: UploadNote, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(upload_note, "MOST_TRIALS", 2)
-    send(store, note, folder, "t0", "t1", "t2")
-    assert len(sheets.read_sheets(store).changing["e"]) == 2
-    assert store.count(lambda: nbckpt.find_trials(URL)) == 4
+    send(store, note, folder, "t0", "t1", "t2", "t0", "t1")
+    assert len(sheets.read_sheets(store).changing["e"]) == 3
+    assert store.count(lambda: nbckpt.find_trials(URL)) == 5
     assert len(same(store)) == 3
 
 
