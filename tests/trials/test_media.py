@@ -94,8 +94,8 @@ def test_the_values_of_a_trainable_class_are_media_too(session: Session) -> None
 
     nbckpt.run(Steps, {}, name="e", folder=session.library.folder, executor="inline").wait()
     trial = Trial.read(session.library.folder / "e" / "t0")
-    found = [(media.name, media.step, media.load()) for media in trial.media]
-    assert found == [("note", 1, "long"), ("note", 2, "long")]
+    notes = [(media.name, media.step, media.load()) for media in trial.media]
+    assert notes == [("note", 1, "long"), ("note", 2, "long")]
     assert len(list((session.library.folder / "e" / "media").iterdir())) == 1
 
 

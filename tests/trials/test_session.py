@@ -483,8 +483,8 @@ def test_a_nested_function_reports_to_its_own_driver(start: Start) -> None:
 
     runner = start(outer)
     results = [runner.train() for _ in range(2)]
-    found = [(result["outer"], result["found"], "inner" in result) for result in results]
-    assert found == [(0, None, False), (1, None, False)]
+    pairs = [(result["outer"], result["found"], "inner" in result) for result in results]
+    assert pairs == [(0, None, False), (1, None, False)]
 
 
 def test_a_thread_with_a_copied_context_belongs_to_the_trial(start: Start) -> None:

@@ -725,8 +725,8 @@ def test_new_trials_are_numbered_after_the_stored_ones(remote: Store, elsewhere:
         remote.delete(key)
     elsewhere("other")
     experiment = run({"n": nbckpt.grid_search([1, 2])}, sync_config=config())
-    found = [(trial.id, trial.config["n"], trial.iteration) for trial in experiment.trials]
-    assert found == [("t1", 2, 2), ("t2", 1, 1)]
+    numbered = [(trial.id, trial.config["n"], trial.iteration) for trial in experiment.trials]
+    assert numbered == [("t1", 2, 2), ("t2", 1, 1)]
 
 
 def test_the_last_sync_can_be_cancelled(remote: Store) -> None:

@@ -93,10 +93,10 @@ def test_files_other_than_recorded_leave_the_former_one(
     former = ends.pull()
     file = ends.there.folder / ends.record.name / "large"
     data = file.read_bytes()
-    for change, found in {"changed": data[:-1] + b"?", "cut": data[:-1], "gone": None}.items():
+    for change, content in {"changed": data[:-1] + b"?", "cut": data[:-1], "gone": None}.items():
         file.unlink()
-        if found is not None:
-            file.write_bytes(found)
+        if content is not None:
+            file.write_bytes(content)
         with subtests.test(change):
             with pytest.raises((CorruptError, nbckpt.errors.StoreError), match="large"):
                 move(ends)

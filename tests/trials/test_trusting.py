@@ -136,13 +136,13 @@ def test_the_command_resume_without_trust_changes_nothing(
     assert contents(paused) == before
 
 
-@pytest.mark.parametrize("what", ["e", "--store"])
+@pytest.mark.parametrize("target", ["e", "--store"])
 def test_trust_signs_an_experiment_with_its_checkpoints(
-    elsewhere: Catalog, capsys: pytest.CaptureFixture[str], what: str
+    elsewhere: Catalog, capsys: pytest.CaptureFixture[str], target: str
 ) -> None:
-    assert main(["trust", what]) == 0
+    assert main(["trust", target]) == 0
     assert "Signed 4 checkpoints and 1 experiment as your own" in capsys.readouterr().out
-    assert main(["trust", what]) == 0
+    assert main(["trust", target]) == 0
     assert "Nothing to sign" in capsys.readouterr().out
     assert ends(elsewhere.open("e").resume()) == DONE
 

@@ -139,8 +139,8 @@ def test_find_trials_searches_all_experiments(session: Session, store: Path) -> 
     assert list(everything["trial"]) == ["t0", "t1", "t2", "t0"]
     assert everything["config/net/size"].iloc[-1] == 4
     frame = nbckpt.find_trials(store, "tag == 'good' or acc > 0.1")
-    found = [tuple(row) for row in frame[["experiment", "trial", "status"]].values]
-    assert found == [("a", "t2", "done"), ("b", "t0", "done")]
+    rows = [tuple(row) for row in frame[["experiment", "trial", "status"]].values]
+    assert rows == [("a", "t2", "done"), ("b", "t0", "done")]
     assert (frame["note"][0], frame["tags"][0], frame["val/loss"][0]) == ("better edges", ("good",), 3)
     assert len(nbckpt.find_trials(store / "experiments", "lr >= 2")) == 2
     assert len(nbckpt.find_trials(store.with_name("nothing"))) == 0
