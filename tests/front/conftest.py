@@ -80,13 +80,13 @@ def names(panel: Locator) -> Locator:
 
 def beyond(panel: Locator) -> list[str]:
     """Return the controls that leave the panel to the right."""
-    found: list[str] = panel.evaluate(
+    controls: list[str] = panel.evaluate(
         """(root) => [...root.querySelectorAll("button, input, select, .nb-answer")]
         .filter((one) => !one.closest(".nb-grid, .nb-scroll") && one.getBoundingClientRect().width)
         .filter((one) => one.getBoundingClientRect().right > root.getBoundingClientRect().right)
         .map((one) => one.outerHTML)"""
     )
-    return found
+    return controls
 
 
 def axe(page: Page, within: str = ".nbckpt", look: str = "light") -> list[tuple[str, str]]:
