@@ -83,6 +83,14 @@ def filled(count: int, page: int) -> PagedStore:
     return store
 
 
+def numbered(count: int) -> PagedStore:
+    """Return a store with versions of a number, without random states."""
+    store = PagedStore()
+    for number in range(count):
+        Tracker(store).save({"x": number}, "x", provenance=False)
+    return store
+
+
 def costs(store: PagedStore, *operations: str) -> list[int]:
     """Return the requests of each operation."""
     return [store.count(operation(store, words)) for words in operations]
@@ -251,9 +259,7 @@ TestHistories.settings = settings(max_examples=20, stateful_step_count=20)
 
 @pytest.mark.usefixtures("small")
 def test_what_a_catalogue_names_and_is_gone_is_not_shown() -> None:
-    store = PagedStore()
-    for number in range(5):
-        Tracker(store).save({"x": number}, "x", provenance=False)
+    store = numbered(5)
     renew_catalogue(Tracker(store).history)
     for ref in ("x@5", "x@1"):
         store.delete(Tracker(store).find(ref).key)  # by another tool, which leaves no note
@@ -287,9 +293,7 @@ def test_a_catalogue_lists_the_other_name_of_a_removed_cell(removed: str) -> Non
 
 @pytest.mark.usefixtures("small")
 def test_of_two_writers_at_once_none_is_believed() -> None:
-    store = PagedStore()
-    for number in range(5):
-        Tracker(store).save({"x": number}, "x", provenance=False)
+    store = numbered(5)
     renew_catalogue(Tracker(store).history)
     (top,) = tops(store)
     store.put(f"{top[:-64]}{'0' * 64}", b"another")
@@ -328,9 +332,7 @@ def test_a_save_shares_blobs_with_packs_of_the_catalogue() -> None:
 
 @pytest.mark.usefixtures("small")
 def test_a_save_shares_blobs_with_the_version_before() -> None:
-    store = PagedStore()
-    for number in range(3):
-        Tracker(store).save({"n": number}, "x", provenance=False)
+    store = numbered(3)
     renew_catalogue(Tracker(store).history)
     array = np.random.default_rng(1).integers(0, 256, 1 << 20, np.uint8)
     Tracker(store).save({"x": array}, "y", provenance=False)
@@ -339,9 +341,7 @@ def test_a_save_shares_blobs_with_the_version_before() -> None:
 
 @pytest.mark.usefixtures("small")
 def test_a_store_of_one_page_has_no_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
-    store = PagedStore()
-    for number in range(3):
-        Tracker(store).save({"n": number}, "x", provenance=False)
+    store = numbered(3)
     assert len(list(store.keys("catalogue/"))) == 3  # notes
     collect(Tracker(store).history, wait=lambda _: None)
     assert len(tops(store)) == 1
@@ -417,9 +417,7 @@ def put_back(store: PagedStore, prefix: str, **ago: int) -> None:
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("smallest", [3, 1_000], ids=["with a catalogue", "before the first one"])
 def test_a_save_by_a_clock_that_is_behind_is_shown(monkeypatch: pytest.MonkeyPatch, smallest: int) -> None:
-    store = PagedStore()
-    for number in range(5):
-        Tracker(store).save({"x": number}, "x", provenance=False)
+    store = numbered(5)
     monkeypatch.setattr(renewal, "SMALLEST", smallest)
     renew_catalogue(Tracker(store).history)
 
@@ -444,9 +442,7 @@ def test_a_save_by_a_clock_that_is_behind_is_shown(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.usefixtures("small")
 def test_the_note_of_a_dead_save_goes_after_an_hour() -> None:
-    store = PagedStore()
-    for number in range(5):
-        Tracker(store).save({"x": number}, "x", provenance=False)
+    store = numbered(5)
     dead = f"checkpoints/20260101T000000000000Z-{'ab' * 32}.json"
     note_added(store, dead, f"refs/y/00000001-{'ab' * 32}")
 

@@ -101,27 +101,8 @@ values = st.recursive(
 
 names = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"], exclude_characters="/\0"), min_size=1, max_size=12),
-    st.sampled_from(
-        [
-            "CON",
-            "aux.txt",
-            "nul",
-            "a.",
-            "a ",
-            " ",
-            "…",
-            "ü",
-            "日本",
-            "🦆",
-            "-rf",
-            "~",
-            "a%20b",
-            "a:b",
-            "a*?",
-            '"',
-            "\\",
-        ]
-    ),
+    st.sampled_from(["CON", "aux.txt", "nul", "a.", "a ", " ", "…", "ü", "日本", "🦆", "-rf", "~"]),
+    st.sampled_from(["a%20b", "a:b", "a*?", '"', "\\"]),
     st.sampled_from(
         ["checkpoint.json", "x.meta.pkl", ".hidden", "nbckpt", "a.nbckpt-tmp", "unfinished", "packs"]
     ),

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from core import stored
+from core.stored import KB, collected, noise, pack_with
 from nbckpt import Tracker
 from nbckpt.core.damage import repair, set_aside
-from nbckpt.core.gc import collect
 from nbckpt.core.packs.format import pack_key, pack_of
 from nbckpt.errors import CodecError, StoreError
 from nbckpt.mirror import Mirror
@@ -18,14 +19,7 @@ from nbckpt.store import CachedStore, LocalStore, MemoryStore, Store
 from nbckpt.sync.stores import mirror
 from nbckpt.testing import FaultyStore, RecordingStore
 
-KB = 1 << 10
-
-
-def noise(seed: int, size: int = 600 * KB) -> np.ndarray:
-    return np.random.default_rng(seed).integers(0, 256, size, dtype=np.uint8)
-
-
-A, B = noise(0), noise(1)
+A, B, C, D = (noise(600 * KB, seed) for seed in range(4))
 
 
 @pytest.fixture
@@ -35,18 +29,9 @@ def tracker(store: Store) -> Tracker:
     return tracker
 
 
-def pack_with(store: Store, array: np.ndarray) -> tuple[str, int]:
-    for key in list(store.keys("packs/")):
-        if (at := store.get(key).find(array.tobytes()[:64])) >= 0:
-            return key, at
-    raise AssertionError("no pack has it")
-
-
 def flip(store: Store, array: np.ndarray = A) -> str:
     key, at = pack_with(store, array)
-    data = bytearray(store.get(key))
-    data[at + 7] ^= 1
-    store.put(key, bytes(data))
+    stored.flip(store, key, at + 7)
     return pack_of(key)
 
 
@@ -136,14 +121,14 @@ def test_repair_fetches_damaged_packs_from_a_copy(tracker: Tracker, damage: Any)
 
 def compacted(tracker: Tracker, *copies: Store) -> str:
     """Compact a pack of which `one` and `two` need a part each, after a copy. Return the key of its table."""
-    more = {"c": noise(2), "d": noise(3), "rest": noise(4, 2400 * KB)}
+    more = {"c": C, "d": D, "rest": noise(2400 * KB, 4)}
     tracker.save(more, "all", variables=list(more))
     for ref, name in (("one", "c"), ("two", "d")):
         tracker.save({name: more[name]}, ref, variables=[name])
     for copy in copies:
         mirror(tracker.store, copy)
     tracker.remove(["all"])
-    collect(tracker.history, wait=lambda _: None)
+    collected(tracker.store)
     (table,) = (key for key in tracker.store.keys("packs/") if key.endswith(".moved"))
     return table
 
@@ -158,7 +143,7 @@ def test_repair_restores_the_table_of_a_compacted_pack(tracker: Tracker, damage:
         store.delete(table)
     assert len(tracker.verify(repair_from=copy).repaired) == 1
     assert tracker.verify().damages == []
-    assert np.array_equal(restored(tracker, "one")["c"], noise(2))
+    assert np.array_equal(restored(tracker, "one")["c"], C)
     assert tracker.collect(dry_run=True).kept == []
     copy.put(table, data[:50])
     store.put(table, data[:50])
@@ -170,17 +155,17 @@ def test_repair_of_a_table_keeps_what_only_this_store_has(tracker: Tracker) -> N
     copy = MemoryStore()
     table = compacted(tracker, copy)
     Tracker(copy).remove(["all", "two"])
-    collect(Tracker(copy).history, wait=lambda _: None)
+    collected(copy)
     tracker.store.put(table, b"damaged")
     recording = RecordingStore(tracker.store)
     assert len(Tracker(recording).verify(repair_from=copy).repaired) == 1
     for crashed in (*recording.crashes(), tracker.store):
         here = Tracker(crashed)
         here.verify(repair_from=copy)
-        collect(here.history, wait=lambda _: None)
+        collected(here.store)
         assert here.verify().damages == []
-        assert np.array_equal(restored(here, "one")["c"], noise(2))
-        assert np.array_equal(restored(here, "two")["d"], noise(3))
+        assert np.array_equal(restored(here, "one")["c"], C)
+        assert np.array_equal(restored(here, "two")["d"], D)
 
 
 def test_a_copy_that_cannot_be_read_hides_no_damage(tracker: Tracker) -> None:
@@ -204,7 +189,7 @@ def test_a_damaged_copy_repairs_nothing(tracker: Tracker) -> None:
 
 
 def test_a_pull_copies_nothing_damaged(tracker: Tracker) -> None:
-    tracker.save({"c": noise(2, 700 * KB)}, "whole", variables=["c"])
+    tracker.save({"c": noise(700 * KB, 2)}, "whole", variables=["c"])
     pack = flip(tracker.store)
     here = Tracker(MemoryStore())
     moved = mirror(tracker.store, here.store)
@@ -254,7 +239,7 @@ def test_a_push_replaces_a_pack_that_is_cut_short_there(tracker: Tracker, tmp_pa
 
 
 def test_a_push_sets_damage_aside_and_sends_the_rest(tracker: Tracker, tmp_path: Path) -> None:
-    tracker.save({"c": noise(2, 700 * KB)}, "new", variables=["c"])
+    tracker.save({"c": noise(700 * KB, 2)}, "new", variables=["c"])
     pack = flip(tracker.store)
     there = LocalStore(tmp_path / "there")
     to = Mirror(tracker.store, tmp_path / "experiments", there)
@@ -279,11 +264,11 @@ def test_a_push_does_not_replace_a_pack_with_a_truncated_one(tracker: Tracker, t
 def test_gc_keeps_damaged_packs_that_are_needed(tracker: Tracker) -> None:
     pack = flip(tracker.store)
     tracker.verify()
-    assert collect(tracker.history, wait=lambda _: None).packs == []
+    assert collected(tracker.store).packs == []
     assert np.array_equal(restored(tracker, "old")["b"], B)
     tracker.remove(["old"])
-    collected = collect(tracker.history, wait=lambda _: None)
-    assert (collected.packs, collected.freed > 0) == ([pack], True)
+    then = collected(tracker.store)
+    assert (then.packs, then.freed > 0) == ([pack], True)
     assert list(tracker.store.keys("damaged/")) == []
 
 
@@ -291,20 +276,20 @@ def test_gc_deletes_the_damaged_copy_of_a_repaired_pack(tracker: Tracker) -> Non
     flip(tracker.store)
     tracker.verify()
     tracker.save({"a": A, "b": B}, "again", variables=["a", "b"])
-    collect(tracker.history, wait=lambda _: None)
+    collected(tracker.store)
     assert list(tracker.store.keys("damaged/")) == []
     assert is_whole(tracker, "old")
 
 
 def test_gc_works_when_a_rewritten_pack_is_damaged(tracker: Tracker) -> None:
-    tracker.save({"a": A, "big": noise(3, 4 << 20)}, "all", variables=["a", "big"])
-    tracker.save({"k": noise(4, 100 * KB), "l": noise(5, 900 * KB)}, "kl", variables=["k", "l"])
-    tracker.save({"k": noise(4, 100 * KB)}, "k", variables=["k"])
+    tracker.save({"a": A, "big": noise(4 << 20, 3)}, "all", variables=["a", "big"])
+    tracker.save({"k": noise(100 * KB, 4), "l": noise(900 * KB, 5)}, "kl", variables=["k", "l"])
+    tracker.save({"k": noise(100 * KB, 4)}, "k", variables=["k"])
     tracker.remove(["kl"])
-    assert collect(tracker.history, wait=lambda _: None).rewritten
-    flip(tracker.store, noise(4, 100 * KB))
+    assert collected(tracker.store).rewritten
+    flip(tracker.store, noise(100 * KB, 4))
     assert [damage.touches[0][1] for damage in tracker.verify().damages] == [("k",)]
-    assert collect(tracker.history, wait=lambda _: None).kept == []
+    assert collected(tracker.store).kept == []
     assert is_whole(tracker, "all")
 
 

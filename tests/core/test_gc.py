@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from core.stored import KB, noise, restored, save
+from core.stored import collected as run
 from nbckpt import Checkpoint
 from nbckpt.commands.housekeeping import Collection
 from nbckpt.core import gc
@@ -25,29 +27,9 @@ from nbckpt.testing import Call, FaultyStore, RecordingStore
 from nbckpt.testing.faults import AroundStore
 from nbckpt.tracker import Tracker
 
-KB = 1024
-
-
-def noise(size: int, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).integers(0, 256, size, dtype=np.uint8)
-
-
-def run(store: Store, **options: Any) -> Collected:
-    return collect(Tracker(store).history, wait=lambda _: None, **options)
-
 
 def packs(store: Store) -> list[str]:
     return [pack_of(key) for key in store.keys("packs/") if key.endswith(".pack")]
-
-
-def restored(store: Store, ref: str = "latest") -> dict[str, Any]:
-    namespace: dict[str, Any] = {}
-    assert Tracker(store).restore(ref, namespace).failed == ()
-    return namespace
-
-
-def save(store: Store, namespace: dict[str, Any], name: str = "s") -> None:
-    Tracker(store).save(namespace, name, variables=list(namespace))
 
 
 def make_old(store: Store, prefix: str) -> None:

@@ -63,8 +63,7 @@ def forged(blob: tuple[bytes, int, int, int, int]) -> tuple[MemoryStore, str]:
 def test_any_blobs_can_be_read_from_a_pack(blobs: list[tuple[bytes, bool, bool]]) -> None:
     store = MemoryStore()
     pack = put(
-        store,
-        [raw(data, aligned=aligned) if plain else small(data) for data, plain, aligned in blobs],
+        store, [raw(data, aligned=aligned) if plain else small(data) for data, plain, aligned in blobs]
     )
     index = read_index(store, pack)
     assert read_all(store, pack) == [blob[0] for blob in blobs]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from core.stored import noise
 from nbckpt.core.algorithms import PREFERRED
 from nbckpt.core.checkpoint import Checkpoint
 from nbckpt.core.manifest import now
@@ -28,11 +29,6 @@ from nbckpt.settings import Settings
 from nbckpt.store import ArchiveStore, LocalStore, MemoryStore
 from nbckpt.testing import FaultyStore
 from nbckpt.tracker import Tracker
-
-
-def noise(size: int, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).integers(0, 256, size, dtype=np.uint8)
-
 
 SMALL = {"a": [1, 2], "b": "x" * 500}
 LARGE = {"a": [1, 2], "b": noise(300_000), "c": noise(700_000, 1)}
@@ -162,11 +158,7 @@ def test_a_damaged_checkpoint_is_not_exported(file: Path) -> None:
 def test_an_archive_with_a_flipped_bit_is_refused(file: Path, namespace: dict[str, Any]) -> None:
     exported(file, namespace)
     whole = file.read_bytes()
-    for at in {
-        *range(300),
-        *range(0, len(whole), len(whole) // 150),
-        *range(len(whole) - 400, len(whole)),
-    }:
+    for at in {*range(300), *range(0, len(whole), len(whole) // 150), *range(len(whole) - 400, len(whole))}:
         file.write_bytes(whole[:at] + bytes([whole[at] ^ (1 << at % 8)]) + whole[at + 1 :])
         there = Tracker(MemoryStore())
         try:

@@ -10,20 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from core.stored import KB, collected, flip, noise, pack_with
 from nbckpt import Checkpoint
-from nbckpt.core.gc import collect
 from nbckpt.core.packs.format import pack_of
 from nbckpt.core.verify import Verified
 from nbckpt.store import MemoryStore, Store
 from nbckpt.testing import Call, FaultyStore
 from nbckpt.tracker import Tracker
-
-KB = 1 << 10
-
-
-def noise(size: int, seed: int) -> np.ndarray:
-    return np.random.default_rng(seed).integers(0, 256, size, dtype=np.uint8)
-
 
 A, B, C = (noise(300 * KB, seed) for seed in range(3))
 
@@ -44,20 +37,11 @@ def filled(store: Store) -> Tracker:
     return tracker
 
 
-def flip(store: Store, key: str, at: int) -> None:
-    data = bytearray(store.get(key))
-    data[at] ^= 1
-    store.put(key, bytes(data))
-
-
 def flip_in(store: Store, array: np.ndarray) -> str:
     """Flip a bit of an array in the pack that has it; return the pack."""
-    for key in list(store.keys("packs/")):
-        at = store.get(key).find(array.tobytes()[:64])
-        if at >= 0:
-            flip(store, key, at + 7)
-            return pack_of(key)
-    raise AssertionError("no pack has it")
+    key, at = pack_with(store, array)
+    flip(store, key, at + 7)
+    return pack_of(key)
 
 
 def touched(tracker: Tracker, verified: Verified) -> dict[str, set[str]]:
@@ -193,7 +177,7 @@ def test_a_damaged_file_is_named(store: Store, tmp_path: Path) -> None:
 def test_rewritten_packs_are_verified(tracker: Tracker) -> None:
     tracker.save({"big": noise(900 * KB, 9), "b": C}, "three", variables=["big", "b"])
     tracker.remove(["one"])
-    collect(tracker.history, wait=lambda _: None)
+    collected(tracker.store)
     assert tracker.verify().damages == []
     flip_in(tracker.store, A)
     assert touched(tracker, tracker.verify()) == {"two": {"a"}}
@@ -203,7 +187,7 @@ def test_a_blob_that_a_rewritten_pack_lost_is_damage(tracker: Tracker) -> None:
     tracker.save({"k": noise(100 * KB, 5), "l": noise(900 * KB, 6)}, "all", variables=["k", "l"])
     tracker.save({"k": noise(100 * KB, 5)}, "k", variables=["k"])
     tracker.remove(["all"])
-    assert collect(tracker.history, wait=lambda _: None).rewritten
+    assert collected(tracker.store).rewritten
     (moved,) = (key for key in tracker.store.keys("packs/") if key.endswith(".moved"))
     here = tracker.store.get(moved).index(b'"packs":["') + 10
     other = next(iter(tracker.manifest("two").packs())).encode()
@@ -230,7 +214,7 @@ def test_a_checkpoint_collected_during_verify_is_not_damage() -> None:
     def collect_now(call: Call) -> bool:
         if call.key.startswith("packs/") and Tracker(store).entries():
             Tracker(store).remove(["one"])
-            collect(Tracker(store).history, wait=lambda _: None)
+            collected(store)
         return False
 
     assert Tracker(FaultyStore(store, when=collect_now)).verify().damages == []
@@ -242,7 +226,7 @@ def compacting(store: Store, count: int) -> FaultyStore:
 
     def compact(call: Call) -> bool:
         if call.op == "get" and call.key.startswith("packs/") and next(reads) == count:
-            assert collect(Tracker(store).history, wait=lambda _: None).rewritten
+            assert collected(store).rewritten
         return False
 
     return FaultyStore(store, when=compact)
