@@ -141,8 +141,7 @@ def test_a_lock_that_cannot_be_had_is_our_error(session: Session, monkeypatch: p
 
 def test_tags_of_many_threads_are_all_kept(session: Session) -> None:
     with ThreadPoolExecutor(8) as pool:
-        for number in range(8):
-            pool.submit(annotation.change, folder(session), add=[f"tag{number}"])
+        list(pool.map(lambda number: annotation.change(folder(session), add=[f"tag{number}"]), range(8)))
     assert len(annotation.read(folder(session)).tags) == 8
 
 

@@ -83,10 +83,13 @@ def test_a_search_is_called_by_one_thread_at_a_time() -> None:
 
     calls = SafeSearch(Slow())
     with ThreadPoolExecutor(2) as pool:
-        pool.submit(calls.suggest, "t0")
+        first = pool.submit(calls.suggest, "t0")
         assert inside.wait(60)
-        wait([pool.submit(calls.ended, None)], 0.1)  # long enough to get in, if that could be
+        second = pool.submit(calls.ended, None)
+        wait([second], 0.1)  # long enough to get in, if that could be
         go.set()
+        first.result()
+        second.result()
     assert order == ["suggest", "ended"]
 
 

@@ -464,7 +464,7 @@ def test_runners_in_parallel_threads_never_mix(start: Start) -> None:
     sys.setswitchinterval(1e-5)
     try:
         with ThreadPoolExecutor(count) as pool:
-            pool.map(drive, range(count))
+            list(pool.map(drive, range(count)))
     finally:
         sys.setswitchinterval(former)
     for who in range(count):

@@ -251,7 +251,7 @@ def test_threads_and_tasks_report_each_to_its_own_trial(store: Path) -> None:
         run.finish()
 
     with ThreadPoolExecutor(2) as pool:
-        pool.map(work, (1, 2))
+        list(pool.map(work, (1, 2)))
     trials = read(store).trials
     assert [set(trial.metric("loss")) for trial in trials] == [{trial.config["lr"]} for trial in trials]
     assert [trial.iteration for trial in trials] == [50, 50]

@@ -188,11 +188,13 @@ def test_a_slow_callback_does_not_delay_other_callbacks() -> None:
 
     callbacks = Callbacks([Hears(), Holds()])
     with ThreadPoolExecutor(2) as pool:
-        pool.submit(callbacks.call, "on_trial_start", Trial(Path("t0"), {}))
+        start = pool.submit(callbacks.call, "on_trial_start", Trial(Path("t0"), {}))
         assert inside.wait(SECONDS)
-        pool.submit(callbacks.call, "on_trial_result", Trial(Path("t1"), {}), {})
+        result = pool.submit(callbacks.call, "on_trial_result", Trial(Path("t1"), {}), {})
         assert heard.wait(SECONDS)
         go.set()
+        start.result()
+        result.result()
 
 
 @pytest.mark.parametrize("executor", ["thread", "inline"])
