@@ -28,7 +28,7 @@ SMALLEST = 1_000
 MOST_NOTES = 400
 """If there are more notes, a push writes the whole catalogue."""
 
-_NEWEST, _FEWEST = 60, 20  # manifests
+NEWEST, FEWEST = 60, 20  # manifests
 _MOST_MANIFEST = 1 << 20
 _LARGEST_HEAD = 4 << 20
 _MOST_HEADS = 3  # parts
@@ -69,7 +69,7 @@ class _Renewal:
             if not changes:
                 return
             newest = self._newest_of(self._page(old).keys() | changes.added.keys(), changes)
-            if len(newest) >= _FEWEST:
+            if len(newest) >= FEWEST:
                 self._put(present, old, Top(0, old.keys, self._manifests(old, newest), old.heads))
                 return
         trash = self._trash(changes)
@@ -118,7 +118,7 @@ class _Renewal:
         return [
             key
             for kind in MANIFESTS
-            for key in sorted((key for key in living if key.startswith(kind)), reverse=True)[:_NEWEST]
+            for key in sorted((key for key in living if key.startswith(kind)), reverse=True)[:NEWEST]
         ]
 
     def _page(self, old: Top) -> dict[str, bytes]:

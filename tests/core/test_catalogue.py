@@ -127,7 +127,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def shrink(monkeypatch: pytest.MonkeyPatch) -> None:
-    limits = {"SMALLEST": 3, "MOST_ROWS": 4, "MOST_NOTES": 4, "_NEWEST": 3, "_FEWEST": 1}
+    limits = {"SMALLEST": 3, "MOST_ROWS": 4, "MOST_NOTES": 4, "NEWEST": 3, "FEWEST": 1}
     for name, limit in limits.items():
         monkeypatch.setattr(renewal, name, limit)
 
