@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trials.runs import ran
+from trials.conftest import ran
 
 import nbckpt
 from late import library

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trials.conftest import forget
-from trials.runs import ran
+from trials.conftest import forget, ran
 
 import nbckpt
 from nbckpt.errors import UsageError

@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trials.runs import ran
+from trials.conftest import ran
 
 import nbckpt
 from nbckpt import Checkpoint

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trials.runs import ran
+from trials.conftest import ran
 from trials.test_process import wait_for_end
 
 import nbckpt

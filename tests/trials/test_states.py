@@ -10,7 +10,7 @@ from typing import IO, Any
 
 import cloudpickle
 import pytest
-from trials.runs import ran
+from trials.conftest import ran
 
 import nbckpt
 from nbckpt.states import states_checkpoint

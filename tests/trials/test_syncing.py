@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from trials.runs import ran
+from trials.conftest import ran
 
 import nbckpt
 from nbckpt.errors import NotFoundError, StoreError, UsageError

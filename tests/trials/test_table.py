@@ -1,20 +1,31 @@
-"""The table of trials: which rows and columns it has, and what stands in them."""
+"""The table of trials, how long they still take, and their results as pages, CSV and the best trial."""
 
 from __future__ import annotations
 
+import csv
 import html
 import math
 import re
+import threading
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+import nbckpt
+from nbckpt.commands import TABLE, Session, parse
 from nbckpt.errors import TrialError, UsageError
+from nbckpt.mirror import AutoMirror
 from nbckpt.render import Hint, Page
+from nbckpt.render.markdown import fenced
 from nbckpt.render.sparkline import blocks, svg
+from nbckpt.render.text import text
+from nbckpt.store import LocalStore
+from nbckpt.tracker import Tracker
 from nbckpt.trials import Experiment, Status, Trial
 from nbckpt.trials.checkpoints.record import Record
 from nbckpt.trials.engine.runner import runner_of
@@ -22,6 +33,7 @@ from nbckpt.trials.model import journal
 from nbckpt.trials.model.condensed import Condensed
 from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.model.spec import Spec
+from nbckpt.trials.views.eta import Progress, left_in_all, progress, typical
 from nbckpt.trials.views.formats import shown_value, tail
 from nbckpt.trials.views.metrics import inferred, metric_columns, varying
 from nbckpt.trials.views.rows import fair_share
@@ -375,3 +387,175 @@ def test_nan_and_infinity_do_not_break_the_table(made: Made) -> None:
     for name, value in {"nan": math.nan, "inf": math.inf}.items():
         made.trial({"other": value}, name=name)
     assert made.experiment.best("other", "min").id == "t2"
+
+
+LOSSES = {"t0": [3.0, 1.0, 2.0], "t1": [1.5, math.nan, 1.75]}
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Session:
+    """Return a session whose store has the experiment `e` with the trials of `LOSSES`."""
+
+    def train(config: dict[str, Any]) -> None:
+        for loss in LOSSES[config["trial"]["name"]]:
+            nbckpt.report(loss=loss, text='a "b", c')
+
+    store = LocalStore(tmp_path / "store")
+    session = Session(Tracker(store), AutoMirror(store, in_background=False), {})
+    space = {"trial": {"name": nbckpt.grid_search(list(LOSSES))}}
+    nbckpt.run(train, space, name="e", folder=session.library.folder, executor="inline")
+    return session
+
+
+def said(session: Session, line: str) -> str:
+    return text(parse(TABLE, line.split(), "%ckpt").run(session).page())
+
+
+def test_csv_has_a_row_for_each_result(session: Session) -> None:
+    rows = list(csv.DictReader(said(session, "results e --csv").splitlines()))
+    names = [(row["trial"], row["config/trial/name"]) for row in rows]
+    assert names == [("t0", "t0")] * 3 + [("t1", "t1")] * 3
+    assert [float(row["loss"]) for row in rows[:4]] == [3.0, 1.0, 2.0, 1.5]
+    assert math.isnan(float(rows[4]["loss"]))
+    assert {row["text"] for row in rows} == {'a "b", c'}
+    assert len(list(csv.DictReader(said(session, "results e/t1 --csv").splitlines()))) == 3
+
+
+def test_csv_keeps_a_row_whose_texts_have_ends_of_lines(session: Session, subtests: pytest.Subtests) -> None:
+    def train(config: dict[str, Any]) -> None:
+        nbckpt.report(text=f"x{config['end']}y", last=1)
+
+    options = {"folder": session.library.folder, "executor": "inline"}
+    for at, end in enumerate(["\r", "\r\n", "\u2028", "\x85", "\x0c", "\n"]):
+        nbckpt.run(train, {f"a{end}b": 1, "end": end}, name=f"odd{at}", **options)
+        written = parse(TABLE, ["results", f"odd{at}", "--csv"], "%ckpt").run(session).page()
+        with subtests.test(end=end):
+            assert f'"x{end}y"' in written.code
+            assert f'"config/a{end}b"' in written.code
+            fence = fenced(written.code).removeprefix("```\n").removesuffix("```")
+            for shown in (text(written), fence):
+                (row,) = csv.DictReader(shown.split("\n"))
+                assert (row["trial"], row["last"]) == ("t0", "1")
+
+
+def test_results_are_shown_in_pages(session: Session) -> None:
+    assert "e: 6 results; 1 to 4 of them" in said(session, "results -n 4")
+    assert "%ckpt results e --page 2" in said(session, "results -n 4")
+    assert "5 to 6 of them" in said(session, "results -n 4 --page 2")
+    with pytest.raises(UsageError, match="6 results, 4 on a page, so the last page is 2"):
+        said(session, "results -n 4 --page 3")
+
+
+def test_best_takes_the_last_or_the_best_value(session: Session) -> None:
+    assert "Best of e by loss (min): e/t1" in said(session, "best e --metric loss --mode min")
+    best = said(session, "best e --metric loss --mode min --scope best")
+    assert "Best of e by loss (min of all its values): e/t0" in best
+    assert "e/t0" in said(session, "best e --metric loss --mode max --scope best")
+
+
+@pytest.mark.slow
+def test_plot_writes_the_picture_to_a_file(session: Session, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="needs matplotlib")
+    for name, start in {"a.png": b"\x89PNG", "a.svg": b"<?xml", "a.PDF": b"%PDF"}.items():
+        assert f"Written to {tmp_path / name}" in said(session, f"plot e --metric loss -o {tmp_path / name}")
+        assert (tmp_path / name).read_bytes().startswith(start)
+    with pytest.raises(UsageError, match="no ending of a picture: use one of"):
+        said(session, f"plot e --metric loss -o {tmp_path / 'a.txt'}")
+
+
+AT_TWO_S = [2.0] * 10
+
+
+def told(
+    stop: Any = None, usual: int | None = None, *, iteration: int = 12, times: Any = AT_TWO_S
+) -> tuple[str, str]:
+    estimate = progress(times, iteration, 24.0, stop, usual)
+    return str(estimate), estimate.eta
+
+
+def test_progress_shows_the_end_that_comes_first(subtests: pytest.Subtests) -> None:
+    for stop, usual, said in [
+        ({"training_iteration": 40}, None, ("12/40", "56 s")),
+        ({"training_iteration": 39.5, "loss": 1}, None, ("12/40", "56 s")),
+        ({"training_iteration": 40}, 30, ("12/~30", "~36 s")),
+        ({"training_iteration": 40}, 50, ("12/40", "56 s")),
+        ({"training_iteration": 7}, None, ("12", "")),
+        ({"training_iteration": math.inf}, None, ("12", "")),
+        (144, None, ("12/~72", "2 min")),
+        ({"time_total_s": 144}, None, ("12/~72", "2 min")),
+        ({"time_total_s": 144, "training_iteration": 40}, None, ("12/40", "56 s")),
+        ({"time_total_s": 44, "training_iteration": 40}, None, ("12/~22", "20 s")),
+        (20, None, ("12/~12", "1 s")),
+        (None, 40, ("12/~40", "~56 s")),
+        (None, 12, ("12/~12", "~1 s")),
+        (None, 11, ("12", "")),
+        (None, None, ("12", "")),
+        ({"loss": 3}, None, ("12", "")),
+        (lambda name, result: True, 3000, ("12/~3000", "~1 h 40 min")),
+        (lambda name, result: True, 300_000, ("12/~300000", "~6 d 23 h")),
+    ]:
+        with subtests.test(stop=stop, usual=usual):
+            assert told(stop, usual) == said
+
+
+def test_without_times_only_a_time_limit_has_an_eta(subtests: pytest.Subtests) -> None:
+    for times in [[], ["soon"], [math.nan], [None]]:
+        with subtests.test(times=times):
+            assert told({"training_iteration": 40}, times=times) == ("12/40", "")
+            assert told(None, 40, times=times) == ("12/~40", "")
+            assert told(144, times=times) == ("12", "2 min")
+    assert (str(Progress(3)), Progress(3).eta) == ("3", "")
+    assert progress([], 0, 0.0, None, None) == Progress(0)
+
+
+numbers = st.floats() | st.integers() | st.just("text") | st.none()
+counts = st.integers(0, 1 << 40)
+metrics = st.dictionaries(st.sampled_from(["training_iteration", "time_total_s"]), numbers)
+
+
+@pytest.mark.slow
+@given(st.lists(numbers, max_size=12), counts, st.floats(), numbers | metrics, st.none() | counts)
+def test_progress_is_never_negative_or_nan(
+    times: Any, iteration: int, elapsed_s: float, stop: Any, usual: int | None
+) -> None:
+    estimate = progress(times, iteration, elapsed_s, stop, usual)
+    assert estimate.total is None or estimate.total >= iteration
+    assert estimate.left_s is None or 0 <= estimate.left_s < math.inf
+    assert not set("-ni") & set(estimate.eta.replace("min", ""))
+
+
+@given(st.lists(st.integers(1, 1000)))
+def test_the_typical_count_is_between_minimum_and_maximum(iterations: list[int]) -> None:
+    estimate = typical(iterations)
+    assert estimate is None if not iterations else min(iterations) <= (estimate or 0) <= max(iterations)
+
+
+def test_the_time_left_for_all_trials(subtests: pytest.Subtests) -> None:
+    for ended, running, waiting, side_by_side, left in [
+        ([], [(5, None)], 3, 1, None),  # nothing says how long a trial takes
+        ([], [(5, 15)], 3, 1, 75),
+        ([10], [(5, None)], 0, 1, 5),
+        ([10], [(50, None)], 0, 1, 0),  # it takes longer than usual
+        ([10, 20], [(0, 30), (0, 10)], 0, 2, 30),  # the longest is the last
+        ([10, 20], [], 4, 2, None),
+        ([10], [(0, 10)], 7, 100, 10),
+    ]:
+        with subtests.test(ended=ended, running=running):
+            assert left_in_all(ended, running, waiting, side_by_side) == left
+
+
+def test_the_table_says_how_long_all_trials_take() -> None:
+    reported, go = threading.Event(), threading.Event()
+
+    def train(config: dict[str, Any]) -> None:
+        nbckpt.report(loss=1.0)
+        reported.set()
+        assert go.wait(60)
+
+    space = {"x": nbckpt.grid_search([1, 2, 3])}
+    experiment = nbckpt.run(train, space, name="e", max_concurrent=1, stop={"training_iteration": 5})
+    assert reported.wait(60)
+    assert "left for 3 trials" in str(experiment)
+    go.set()
+    assert experiment.wait(60)
+    assert "left for" not in str(experiment)

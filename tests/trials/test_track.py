@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trials.runs import ran
+from trials.conftest import ran
 
 import nbckpt
 from nbckpt.errors import CodecError, Interrupted, StoreError, UsageError

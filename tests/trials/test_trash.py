@@ -13,7 +13,7 @@ from threading import Event
 from typing import Any
 
 import pytest
-from trials.runs import ran
+from trials.conftest import ran
 
 import nbckpt
 from nbckpt.cli import main

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import sys
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from trials.runs import ran
+from lines import at_line
+from trials.conftest import ran
 
 import nbckpt
 from nbckpt.errors import Interrupted, StoreError
 from nbckpt.trials import Callback, Experiment, Record, Search, Status, Trial
+from nbckpt.trials.engine import claim, pool, trial_source
 from nbckpt.trials.engine.callbacks import Callbacks
 from nbckpt.trials.model.callback import BackgroundCallback
 from nbckpt.trials.model.journal import Journal
@@ -354,3 +358,27 @@ def test_a_retry_keeps_a_pending_checkpoint_request() -> None:
     go.set()
     assert experiment.wait(SECONDS)
     assert [record.iteration for record in experiment.trials[0].checkpoints.records()] == [1]
+
+
+def interrupt() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def train(config: dict[str, Any]) -> None:
+    nbckpt.report(loss=1)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="a process cannot interrupt itself there")
+@pytest.mark.parametrize("executor", ["inline", "thread"])
+def test_stop_at_any_line_leaves_no_worker_behind(executor: str, experiments: Path) -> None:
+    for at in itertools.count(1, 2):
+        given: dict[str, Any] = {"name": f"e{at}", "folder": experiments, "executor": executor}
+        with at_line(at, interrupt, pool, claim, trial_source) as line, suppress(KeyboardInterrupt):
+            nbckpt.run(train, num_samples=2, **given)
+        again = nbckpt.run(train, num_samples=2, **given)
+        assert again.wait(SECONDS), line.where
+        assert [trial.status for trial in again.trials] == [Status.TERMINATED] * 2, line.where
+        if not line.where:
+            break
+    assert at > 80

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from trials.runs import ran
+from trials.conftest import ran
 
 import nbckpt
 from nbckpt.commands import TABLE, Session, parse
