@@ -158,9 +158,7 @@ class Lab:
     def opened(self, name: str, *sources: str, run: int, front_end: str = LAB) -> Locator:
         """Open a notebook and run its first cells; return the output of the last of them."""
         self.open(name, *sources, front_end=front_end)
-        for at in range(run):
-            self.run(at)
-        return self.output(run - 1)
+        return self.run(*range(run))
 
     def enter(self, name: str, front_end: str = LAB) -> None:
         """Go to a notebook that is there, and wait until its kernel is ready."""
@@ -223,11 +221,12 @@ class Lab:
         except PlaywrightError as error:  # the page may have crashed
             return str(error)
 
-    def run(self, at: int) -> Locator:
-        """Run one cell and return its output."""
-        self.page.evaluate(ACTIVATE, at)
-        self.command("notebook:run-cell")
-        return self.output(at)
+    def run(self, *ats: int) -> Locator:
+        """Run cells, one after the other, and return the output of the last."""
+        for at in ats:
+            self.page.evaluate(ACTIVATE, at)
+            self.command("notebook:run-cell")
+        return self.output(ats[-1])
 
     def start(self, at: int) -> Locator:
         """Begin to run one cell and return its output."""

@@ -1,7 +1,8 @@
-"""%ckpt in a real shell."""
+"""%ckpt in a real shell: words of a line, variables, and classes of the notebook."""
 
 from __future__ import annotations
 
+import ast
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -9,13 +10,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from IPython.core.completer import provisionalcompleter
 
 import nbckpt
 from nbckpt.commands.restoring import RestoreResult
 from nbckpt.core.memory.pages import page_record
+from nbckpt.errors import UsageError
 from nbckpt.notebook import names
 from nbckpt.notebook.stores import OpenStores
+from nbckpt.notebook.tokenize import split
 from nbckpt.render import Page
 from notebook.conftest import Notebook
 
@@ -302,3 +307,124 @@ def test_doctor_tells_of_a_name_that_is_deleted_meanwhile(notebook: Notebook) ->
     shown = str(notebook.run("_d = %ckpt doctor\n_d"))
     assert "first" in shown
     assert "later" in shown
+
+
+CLASS = """
+import math
+
+class Circle:
+    corners = 0
+
+    def area(self):
+        return math.pi
+
+circle = Circle()
+"""
+
+
+def test_diff_does_not_change_live_classes(notebook: Notebook) -> None:
+    notebook.run(CLASS, "%ckpt save shapes", "Circle.corners = 1; circle.size = 2", "%ckpt diff shapes")
+    assert notebook.run("Circle.corners") == 1
+    assert notebook.run("circle.area()") == pytest.approx(3.14159, abs=1e-5)
+
+
+def test_an_instance_restored_alone_has_the_live_class(notebook: Notebook) -> None:
+    notebook.run(CLASS, "%ckpt save shapes", "Circle.corners = 1; del circle", "%ckpt restore shapes circle")
+    assert notebook.run("type(circle) is Circle, circle.corners") == (True, 1)
+
+
+def test_restore_replaces_a_live_class_and_undo_brings_it_back(notebook: Notebook) -> None:
+    notebook.run(CLASS, "%ckpt save shapes", "Circle.corners = 1; live = Circle")
+    notebook.run("%ckpt restore shapes Circle circle")
+    assert notebook.run("type(circle) is Circle, Circle.corners, live.corners") == (True, 0, 1)
+    notebook.run("%ckpt undo")
+    assert notebook.run("Circle is live, Circle.corners, type(circle) is live") == (True, 1, True)
+
+
+def test_a_save_does_not_change_live_classes(notebook: Notebook) -> None:
+    notebook.run("class Odd:\n    def __getstate__(self): return {}\n    def hi(self): return 1\nodd = Odd()")
+    before = notebook.run("Odd.hi")
+    assert notebook.run("%ckpt save odd", "Odd.hi") is before
+
+
+def test_a_restored_class_counts_as_unchanged(notebook: Notebook) -> None:
+    notebook.run(CLASS)
+    notebook.run("class Disc(Circle):\n    def __init__(self):\n        self.radius = 2\ndisc = Disc()")
+    first = notebook.run("%ckpt save shapes").saved.manifest.values
+    differences = notebook.run("%ckpt restore shapes", "%ckpt diff shapes").compared.differences
+    names = ["Circle", "Disc", "circle", "disc", "math"]
+    assert {difference.name: difference.change for difference in differences} == dict.fromkeys(names, "same")
+    second = notebook.run("%ckpt save shapes").saved.manifest.values
+    assert {value.name: value.digest for value in second} == {value.name: value.digest for value in first}
+
+
+def test_an_enum_is_restored_as_itself(notebook: Notebook) -> None:
+    notebook.run("import enum\nclass Colour(enum.Enum):\n    RED = 1\nc = Colour.RED", "%ckpt save colours")
+    assert notebook.run("del c, Colour", "%ckpt restore colours", "c is Colour.RED, c.value") == (True, 1)
+
+
+LINES = {
+    "run f a=[[1, 2], [3, 4]]": ["run", "f", "a=[[1, 2], [3, 4]]"],
+    "run f a=[[1, 2],[3, 4]] b=2": ["run", "f", "a=[[1, 2],[3, 4]]", "b=2"],
+    "run f a={'k': (1, [2, 3])} --wait": ["run", "f", "a={'k': (1, [2, 3])}", "--wait"],
+    "run f a=[']', \"[\"] b=1": ["run", "f", "a=[']', \"[\"]", "b=1"],
+    "run f a='x y' b=\"it's\"": ["run", "f", "a='x y'", 'b="it\'s"'],
+    r"run f a='it\'s here' b=1": ["run", "f", r"a='it\'s here'", "b=1"],
+    "run f a='''x 'y' z''' b=1": ["run", "f", "a='''x 'y' z'''", "b=1"],
+    "run f --grid a=[1, 2],[3, 4] --name 'my e'": ["run", "f", "--grid", "a=[1, 2],[3, 4]", "--name", "my e"],
+    "run f --grid=a=[1, 2],[3]": ["run", "f", "--grid=a=[1, 2],[3]"],
+    "run f m/a=(1, (2, 3))": ["run", "f", "m/a=(1, (2, 3))"],
+    "run 'my file(1.py:f' a=1": ["run", "my file(1.py:f", "a=1"],
+    "run file(1.py:f a=1": ["run", "file(1.py:f", "a=1"],
+    "run f  a=1\tb=2 ": ["run", "f", "a=1", "b=2"],
+    "save n -m 'two words'": ["save", "n", "-m", "two words"],
+}
+
+
+UNCLOSED = {
+    "run f a=[1, 2": "close the brackets, ']' is missing.",
+    "run f a={'k': [1}": "close the brackets, ']' is missing.",
+    "run f a='x": "close the quotation marks.",
+    "run f a=[']": "close the quotation marks.",
+    "run 'f a=1": "close the quotation marks.",
+    "save 'f": "close the quotation marks.",
+    "save f\\": "a backslash stands at its end.",
+}
+
+
+def test_a_line_is_split_into_words(subtests: pytest.Subtests) -> None:
+    for line, words in LINES.items():
+        with subtests.test(line):
+            assert split(line) == words
+
+
+def test_an_unclosed_quote_or_bracket_is_named(subtests: pytest.Subtests) -> None:
+    for line, said in UNCLOSED.items():
+        with subtests.test(line), pytest.raises(UsageError) as caught:
+            split(line)
+        assert str(caught.value) == f"cannot read {line!r}: {said}"
+
+
+values = st.recursive(
+    st.one_of(st.integers(), st.text(), st.booleans(), st.none(), st.floats(allow_nan=False)),
+    lambda inner: st.one_of(
+        st.lists(inner), st.dictionaries(st.text(), inner), st.tuples(inner, inner), st.tuples(inner)
+    ),
+    max_leaves=12,
+).filter(lambda value: "inf" not in repr(value))
+
+
+@pytest.mark.slow
+@given(st.lists(values, max_size=4))
+def test_every_literal_is_one_word(given_values: list[object]) -> None:
+    words = split("run f " + " ".join(f"k{at}={value!r}" for at, value in enumerate(given_values)))
+    assert [ast.literal_eval(word.partition("=")[2]) for word in words[2:]] == given_values
+
+
+def test_run_takes_lists_of_lists(notebook: Notebook) -> None:
+    notebook.run("def f(config): pass")
+    run = notebook.run("%ckpt run f a=[[1, 2], [3, 4]] --grid b=[1, 2],[3] --executor inline --wait")
+    assert [trial.config for trial in run.trials] == [
+        {"a": [[1, 2], [3, 4]], "b": [1, 2]},
+        {"a": [[1, 2], [3, 4]], "b": [3]},
+    ]

@@ -53,9 +53,8 @@ def test_the_kernel_and_the_widgets_are_old_versions(lab: Lab) -> None:
 @pytest.mark.skipif(os.environ.get("NBCKPT_OLD_WIDGETS") != "7", reason="ipywidgets 7 only")
 def test_beside_older_widgets_the_panel_has_core_widgets(lab: Lab) -> None:
     """Also if anywidget is installed: it works with these widgets, and the new panel does not."""
-    lab.open("choice.ipynb", "%load_ext nbckpt\nimport os\nos.environ['NBCKPT_PANEL'] = ''", "%ckpt panel")
-    lab.run(0)
-    panel = lab.run(1)
+    load = "%load_ext nbckpt\nimport os\nos.environ['NBCKPT_PANEL'] = ''"
+    panel = lab.opened("choice.ipynb", load, "%ckpt panel", run=2)
     panel.get_by_role("tab", name="Checkpoints").first.wait_for()
     expect(panel.locator(".widget-tab")).to_be_visible()
     expect(panel.locator("[data-nbckpt-place]")).to_have_count(0)

@@ -1,7 +1,9 @@
-"""%ckpt auto in a real shell: a point after each cell, and the ways between points."""
+"""%ckpt auto in a real shell: a point after each cell, the ways between points, limits, and interrupts."""
 
 from __future__ import annotations
 
+import itertools
+from contextlib import suppress
 from typing import Any
 from unittest.mock import patch
 
@@ -9,11 +11,16 @@ import pytest
 from IPython.core.completer import provisionalcompleter
 from IPython.core.interactiveshell import ExecutionInfo
 from IPython.display import display
+from lines import at_line
 
 from nbckpt.core.history import History
 from nbckpt.errors import StoreError
+from nbckpt.notebook import magic, points
 from nbckpt.notebook.magic import CheckpointMagics
+from nbckpt.timeline import auto, recorder
+from nbckpt.timeline.retention import Limits
 from nbckpt.timeline.timeline import Timeline
+from nbckpt.tracker import Tracker
 from notebook.conftest import AUTO_ON, Notebook
 
 SETUP = "import numpy as np"
@@ -294,3 +301,116 @@ def test_a_cell_is_transformed_once_where_ipython_tells(watched: Notebook) -> No
     watched.run("transformed = 1")
     assert seen == ["transformed = 1\n"] * (1 if hasattr(ExecutionInfo, "transformed_cell") else 2)
     assert "transformed" not in watched.after("%ckpt undo")
+
+
+WRITTEN = {
+    "": Limits(0.05, 200),
+    "--budget 5%": Limits(0.05, 200),
+    "--budget 0.5%": Limits(0.005, 200),
+    "--keep 200": Limits(0.05, 200),
+    "--keep 5": Limits(0.05, 5),
+    "--max 2GB": Limits(0.05, None, 2 * 10**9),
+    "--budget 150% --max '1.5 MB'": Limits(1.5, None, 1_500_000),
+}
+
+
+def test_limits_are_as_they_are_written(notebook: Notebook, subtests: pytest.Subtests) -> None:
+    for words, limits in WRITTEN.items():
+        with subtests.test(words):
+            assert notebook.run(f"%ckpt auto on {words}").limits == limits
+
+
+@pytest.mark.parametrize("keep", [5, 200, 0])
+def test_keep_and_max_together_are_refused(notebook: Notebook, keep: int) -> None:
+    error = notebook.error(f"%ckpt auto on --keep {keep} --max 2GB")
+    assert error.startswith(f"UsageError: --keep {keep} and --max 2GB exclude each other: give one")
+    assert notebook.run("%ckpt auto").limits is None
+
+
+@pytest.fixture
+def listed(watched: Notebook) -> Notebook:
+    """The shell with a list, and with short errors."""
+    watched.run("%xmode Minimal\na = []")
+    return watched
+
+
+def stop() -> None:
+    raise KeyboardInterrupt
+
+
+def auto_of(notebook: Notebook) -> auto.Auto:
+    made: auto.Auto = notebook.shell.magics_manager.registry["CheckpointMagics"].stores.points[None]
+    return made
+
+
+def undone_at_once(notebook: Notebook) -> list[list[int]]:
+    """Return the list after an undo, and after a redo."""
+    undone = notebook.after("%ckpt undo 1;")["a"]
+    notebook.run("%ckpt redo 1;")
+    return [undone, notebook.names["a"]]
+
+
+def undone_later(notebook: Notebook) -> list[list[int]]:
+    """Return the same, where another cell ran in between. Both cells may be undone together."""
+    notebook.run("other = 1")
+    undone, redone = undone_at_once(notebook)
+    return [redone[:-1] if undone == redone else undone, redone]
+
+
+def found_after_the_end(notebook: Notebook) -> list[list[int]]:
+    """Return the list without its last item, and the list, as the next kernel finds it."""
+    made = auto_of(notebook)
+    made.save_the_rest()
+    names: dict[str, Any] = {}
+    Tracker(made.timeline.history.store).restore("latest", names)
+    return [names["a"][:-1], names["a"]]
+
+
+SEEN = (undone_at_once, undone_later, found_after_the_end)
+DROPPED = "no point of the cell before"
+
+
+@pytest.mark.slow
+def test_stop_at_any_line_loses_nothing(listed: Notebook, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where Stop drops the point of the cell before, that is said, and both cells are undone together."""
+    run_cell, lost = listed.shell.run_cell, []
+    for at in itertools.count(1):
+        run_cell(f"a[:] = [{at}]; other = None")
+        capsys.readouterr()
+        with at_line(at, stop, magic, points, auto, recorder) as line, suppress(KeyboardInterrupt):
+            run_cell("a.append(0)")
+        undone, redone = SEEN[at % 3](listed)
+        if redone != [at, 0] or (undone != [at] and DROPPED not in capsys.readouterr().err):
+            lost.append(f"{line.where}: {undone}, {redone}")
+        if not line.where:
+            break
+    assert at > 200
+    assert lost == []
+
+
+def test_what_follows_auto_on_in_its_cell_counts(notebook: Notebook) -> None:
+    assert notebook.after("a = [1]", f"{AUTO_ON}\na.append(2)", "b = 1", "%ckpt undo;")["a"] == [1, 2]
+    assert notebook.after("%ckpt undo;")["a"] == [1]
+
+
+def test_an_empty_cell_in_a_cell_ends_nothing(listed: Notebook) -> None:
+    listed.run("run = get_ipython().run_cell; a.append(1); run(' '); run('a.append(2)'); a.append(3)")
+    assert listed.after("%ckpt undo;")["a"] == []
+
+
+def test_a_cell_that_stop_ended_first_is_no_error(
+    listed: Notebook, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """IPython then tells that a cell ended, of which it never told that it began."""
+    capsys.readouterr()
+    listed.shell.events.trigger("post_run_cell", None)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_undo_takes_back_only_the_cell_whose_point_failed(listed: Notebook) -> None:
+    listed.run("a.append(1)")
+    auto_of(listed).wait()
+    with patch.object(History, "publish", side_effect=StoreError("no space")):
+        listed.run("a.append(2)")
+        auto_of(listed).wait()
+    assert listed.after("%ckpt undo;")["a"] == [1]

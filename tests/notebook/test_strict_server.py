@@ -47,20 +47,16 @@ def test_the_copy_says_how_to_get_a_panel_that_works(lab: Lab) -> None:
     blocked: list[str] = []
     lab.own_page().on("console", lambda said: blocked.append(said.text) if "blob:" in said.text else None)
     panel = "%ckpt panel checkpoints"
-    lab.open("strict.ipynb", BEGIN, panel, "%env NBCKPT_PANEL=core", panel)
-    lab.run(0)
-    output = lab.run(1)
+    output = lab.opened("strict.ipynb", BEGIN, panel, "%env NBCKPT_PANEL=core", panel, run=2)
     expect(output.locator("[data-nbckpt-copy]")).to_contain_text("first@1")
     output.get_by_text(AGAIN).click()
     expect(output.get_by_text("%env NBCKPT_PANEL=core")).to_be_visible()
-    lab.run(2)
-    lab.run(3).get_by_role("button", name="Show", exact=True).wait_for()
+    lab.run(2, 3).get_by_role("button", name="Show", exact=True).wait_for()
     assert any("Content Security Policy" in said for said in blocked)
 
 
 def test_the_table_of_a_run_is_there_as_html(lab: Lab) -> None:
-    lab.open("run.ipynb", BEGIN, RUN)
-    lab.run(0)
+    lab.opened("run.ipynb", BEGIN, RUN, run=1)
     output = lab.start(1)
     expect(output.locator("[data-nbckpt-copy]")).to_contain_text("1 trial, 1 running")
     Path(lab.folder, "go").touch()

@@ -55,8 +55,7 @@ def opened(lab: Lab, name: str, *cells: str) -> tuple[Locator, bool]:
     lab.open(f"{name}.ipynb", f"{BEGIN}\n{HEARS}", RUN.format(name), PANEL, *cells)
     lab.page.evaluate(WAKE)
     hears = "hears" in text_of(lab.run(0))
-    lab.run(1)
-    panel = lab.run(2).locator(".nb-panel")
+    panel = lab.run(1, 2).locator(".nb-panel")
     expect(row(panel, "t1")).to_contain_text("Running")
     return panel, hears
 
@@ -96,8 +95,7 @@ def test_a_waiting_click_is_cancelled_and_never_acts(lab: Lab) -> None:
     """Where a kernel hears it, the deed needs variables that the cell may change, so it waits there too."""
     cell = "print('began', flush=True)\nwait_for('cancel')\nprint('ended')"
     panel, hears = opened(lab, "cancel", "%ckpt save first", "value = 1", cell, "print(value)")
-    lab.run(3)
-    lab.run(4)
+    lab.run(3, 4)
     panel.get_by_role("tab", name="Checkpoints").click()
     row_of(panel, "first@1").click()
     panel.get_by_label("Name of the checkpoint").fill("second")

@@ -470,7 +470,7 @@ def test_verify_reads_the_media(session: Session, ran: Ran) -> None:
     assert "'note' of result 1 is not what was reported" in text(result.page())
 
 
-# HTML and SVG in a sandbox; see also tests/notebook/test_media_browser.py.
+# HTML and SVG in a sandbox; see also tests/notebook/test_hostile_browser.py.
 
 
 class Attributes(HTMLParser):
