@@ -1,8 +1,9 @@
-"""The faulty proxy itself, before a server that echoes."""
+"""The faulty proxy before a server that echoes, and the start of servers."""
 
 from __future__ import annotations
 
 import http.client
+import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -10,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from servers.proxy import Fault, Proxy, Request, proxied
+from servers.started import program, started
 from waiting import until
 
 BODY = b"0123456789" * 20_000
@@ -155,3 +157,22 @@ def test_the_first_matching_fault_applies(proxy: Proxy) -> None:
 def test_a_fault_takes_only_the_nth_matching_request() -> None:
     fault = Fault(at=2, when=lambda request: request.method == "GET")
     assert [fault.takes(Request(method, "/")) for method in ("GET", "PUT", "GET")] == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("ci", "outcome"), [("true", pytest.fail.Exception), ("", pytest.skip.Exception)], ids=["CI", "elsewhere"]
+)
+def test_a_missing_server_fails_in_ci_and_skips_elsewhere(
+    ci: str, outcome: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CI", ci)
+    with pytest.raises(outcome, match="no-such-server is not installed: ask for it"):
+        program("no-such-server", "ask for it")
+
+
+def test_a_server_that_ends_too_early_fails_with_its_output() -> None:
+    with (
+        pytest.raises(pytest.fail.Exception, match="the port is taken"),
+        started([sys.executable, "-c", "print('the port is taken')"], "ready"),
+    ):
+        pass
