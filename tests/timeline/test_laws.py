@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 import os
-import threading
 from contextlib import suppress
 from typing import Any
 from unittest.mock import patch
@@ -18,10 +18,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from nbckpt.cells.analysis import touched
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.packs import later
-from nbckpt.errors import StoreError, UsageError
+from nbckpt.errors import UsageError
 from nbckpt.store import MemoryStore
 from nbckpt.timeline.timeline import Timeline
 from nbckpt.tracker import Tracker
+from timeline.gates import Gated
 from timeline.graph import graph
 
 _NAMES = st.sampled_from("abcdef")
@@ -180,30 +181,12 @@ class Cells(RuleBasedStateMachine):
         assert self.trail == before
 
 
-class SlowStore(MemoryStore):
-    """A store whose puts wait until it is opened, and then may fail."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.opened = threading.Event()
-        self.opened.set()
-        self.puts = 0
-        self.last = 10**9
-
-    def put(self, key: str, data: Any) -> None:
-        assert self.opened.wait(60)
-        self.puts += 1
-        if self.puts > self.last:
-            raise StoreError("no space left on device")
-        super().put(key, data)
-
-
 class CellsBesideTheWriter(Cells):
     """Runs each cell while the point of the cell before is still on its way into the store."""
 
     @initialize(lends=st.booleans())
     def start(self, lends: bool = False) -> None:
-        self.store = SlowStore()
+        self.store = Gated(put="")
         self.lends = lends
         self.was: tuple[set[str], dict[str, Any], dict[str, Any], Manifest] | None = None
         self.begin_with(self.store)
@@ -213,9 +196,9 @@ class CellsBesideTheWriter(Cells):
 
     def settle(self) -> None:
         """End the point that is on its way, and note what it must hold."""
-        self.store.opened.set()
+        self.store.gate.set()
         assert self.timeline.settle()  # a cell may have waited for it already
-        self.store.last = 10**9
+        self.store.left = math.inf
         self.follow()
         if self.was is None:
             return
@@ -237,9 +220,9 @@ class CellsBesideTheWriter(Cells):
         y=_NAMES,
         z=_NAMES,
         n=_NUMBERS,
-        puts=st.sampled_from([0, 1, 2, 10**9, 10**9]),
+        puts=st.sampled_from([0, 1, 2, math.inf, math.inf]),
     )
-    def run(self, cell: str, x: str, y: str, z: str, n: int, puts: int = 10**9) -> None:
+    def run(self, cell: str, x: str, y: str, z: str, n: int, puts: float = math.inf) -> None:
         source = _CELLS[cell].format(x=x, y=y, z=z, n=n)
         before = touched(source, self.namespace)
         self.timeline.make_way(before)
@@ -247,9 +230,9 @@ class CellsBesideTheWriter(Cells):
             exec(source, self.namespace)
         both = before | touched(source, self.namespace)
         self.settle()
-        self.store.last = self.store.puts + puts
+        self.store.left = puts
         if not self.lends:
-            self.store.opened.clear()
+            self.store.gate.clear()
         with patch.object(later, "MOST_COPIED", 0 if self.lends else 64 << 20):
             self.timeline.begin({}, None if both.everything else both.names)
         if (pending := self.timeline.pending) is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import threading
@@ -15,39 +16,19 @@ import pytest
 from nbckpt.cells.analysis import Touched
 from nbckpt.core import trash
 from nbckpt.core.packs import later
-from nbckpt.errors import StoreError
-from nbckpt.store import MemoryStore
 from nbckpt.timeline import recorder
 from nbckpt.timeline.auto import Auto
 from nbckpt.timeline.pending import Pending
 from nbckpt.timeline.timeline import Timeline
 from nbckpt.tracker import Tracker
-
-
-class Gate(MemoryStore):
-    """A store whose puts wait while the gate is shut."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.gate = threading.Event()
-        self.gate.set()
-        self.waits = threading.Event()
-        self.fails = False
-
-    def put(self, key: str, data: Any) -> None:
-        if not self.gate.is_set():
-            self.waits.set()
-        assert self.gate.wait(60)
-        if self.fails:
-            raise StoreError("no space left on device")
-        super().put(key, data)
+from timeline.gates import Gated
 
 
 class Kernel:
     """A namespace whose points are written in the background."""
 
     def __init__(self, patience_s: float = 60) -> None:
-        self.store = Gate()
+        self.store = Gated(put="")
         self.names: dict[str, Any] = {"__name__": "__main__", "np": np}
         self.timeline = Timeline(
             Tracker(self.store), self.names, lambda: frozenset({"np"}), patience_s=patience_s
@@ -165,11 +146,11 @@ def test_no_object_is_kept_alive_or_locked_by_the_writer(kernel: Kernel) -> None
 
 def test_a_failed_point_leaves_its_changes_to_the_next(kernel: Kernel) -> None:
     before = kernel.timeline.here
-    kernel.store.fails = True
+    kernel.store.left = 0
     kernel.run("b.append(2)")
     assert "no space" in str(kernel.opened().trouble)
     assert kernel.timeline.here is before
-    kernel.store.fails = False
+    kernel.store.left = math.inf
     kernel.timeline.begin({}, frozenset())  # a cell that touches nothing
     kernel.timeline.settle()
     assert kernel.timeline.trouble is None

@@ -86,8 +86,7 @@ def test_a_glance_that_is_not_kept_proves_nothing_later() -> None:
 
 def apart(kernel: Kernel, source: str) -> bool:
     """Run a cell after the array was proven, and tell whether the array stayed apart."""
-    kernel.run("big = np.ones(1 << 19); holder = {}; part = None")
-    kernel.run(*["small = [1]"] * 3)
+    kernel.run("big = np.ones(1 << 19); holder = {}; part = None", *["small = [1]"] * 3)
     return "big" not in kernel.step(source).looked_at
 
 
@@ -133,8 +132,7 @@ def test_an_array_of_a_failed_point_is_looked_at_again(monkeypatch: pytest.Monke
 
 def test_random_states_count_as_changed_only_if_they_are() -> None:
     kernel = Kernel()
-    kernel.run("import random; random.seed(1); np.random.seed(1)")
-    assert kernel.run("len('')") is None
+    assert kernel.run("import random; random.seed(1); np.random.seed(1)", "len('')") is None
     first = kernel.after("a = [random.random(), np.random.rand()]")["a"]
     kernel.undo()
     assert kernel.after("a = [random.random(), np.random.rand()]")["a"] == first

@@ -71,9 +71,8 @@ def test_sigterm_in_the_middle_of_a_cell_saves_what_changed(tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_the_end_of_a_kernel_saves_what_no_point_holds(tmp_path: Path) -> None:
-    process = shell(
-        tmp_path, "run('%ckpt auto on --budget 0.0001%;')\nfor n in range(9):\n    run(f'a = [{n}]')"
-    )
+    cells = "run('%ckpt auto on --budget 0.0001%;')\nfor n in range(9):\n    run(f'a = [{n}]')"
+    process = shell(tmp_path, cells)
     process.communicate(timeout=60)
     assert state_of(tmp_path)["a"] == [8]
 

@@ -86,8 +86,7 @@ def test_a_step_names_what_changed_and_what_went(kernel: Kernel) -> None:
 
 
 def test_a_cell_that_only_reads_leaves_no_point(kernel: Kernel) -> None:
-    kernel.run("a = [1]; big = np.zeros(100_000)")
-    assert kernel.run("total = len(a); del total") is None
+    assert kernel.run("a = [1]; big = np.zeros(100_000)", "total = len(a); del total") is None
     assert kernel.run("big.sum(); a[0]") is None
     assert len(kernel.timeline.history.entries("points")) == 2
 
