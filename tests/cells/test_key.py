@@ -26,14 +26,8 @@ from nbckpt.cells.key import CellCode, cell_key
 from nbckpt.errors import CodecError
 from nbckpt.tracker import Tracker
 
-ATOMS = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(-3, 3),
-    st.floats(allow_nan=False),
-    st.text(max_size=3),
-    st.binary(max_size=3),
-)
+TEXTS = st.text(max_size=3) | st.binary(max_size=3)
+ATOMS = st.none() | st.booleans() | st.integers(-3, 3) | st.floats(allow_nan=False) | TEXTS
 ARRAYS = st.builds(np.array, st.lists(st.integers(0, 2), max_size=4), st.sampled_from(["i1", "f8", "O"]))
 VALUES = st.recursive(
     st.one_of(ATOMS, ARRAYS, st.sets(st.integers(0, 3)), st.frozensets(st.text(max_size=2))),

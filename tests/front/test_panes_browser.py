@@ -236,9 +236,7 @@ def test_sync_by_hand_only_is_two_choices(page: Page, sync: Locator) -> None:
     expect(sync.locator(".nb-sync")).to_contain_text("· after each save")
     sync.get_by_label("also after each save").uncheck()
     expect(sync.locator(".nb-sync .nb-dim")).to_contain_text("· only when I press Sync now")
-    sent = page.evaluate(
-        "kernel.sent.filter(({ verb }) => verb === 'sync_set').map(({ options }) => options)"
-    )
+    sent = page.evaluate("kernel.sent.filter((one) => one.verb === 'sync_set').map((one) => one.options)")
     assert [(each["period"], each["after_saves"]) for each in sent] == [("never", True), ("never", False)]
 
 
@@ -318,9 +316,8 @@ def test_the_next_push_is_counted_down(page: Page) -> None:
 def test_sync_without_its_kernel_says_when_all_was_there(page: Page, sync: Locator) -> None:
     expect(sync.locator(".nb-sync")).to_contain_text("Everything is also in")
     page.evaluate("model.end()")
-    expect(sync.locator(".nb-sync")).to_contain_text(
-        re.compile(r"Last seen \d\d:\d\d: all in s3://bucket/team")
-    )
+    seen = re.compile(r"Last seen \d\d:\d\d: all in s3://bucket/team")
+    expect(sync.locator(".nb-sync")).to_contain_text(seen)
     expect(sync.get_by_role("tab", name="Sync")).to_have_text("Sync")
     expect(sync.get_by_label("How often")).to_be_disabled()
 

@@ -75,6 +75,11 @@ class Notebook:
         return f"{type(result.error_in_exec).__name__}: {result.error_in_exec}"
 
     @property
+    def magics(self) -> Any:
+        """The object that runs the commands."""
+        return self.shell.magics_manager.registry["CheckpointMagics"]
+
+    @property
     def names(self) -> dict[str, Any]:
         """The live variables."""
         return self.shell.user_ns

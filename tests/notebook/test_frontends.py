@@ -11,9 +11,7 @@ from waiting import until
 pytestmark = pytest.mark.browser
 
 WORK = "import numpy\nsquares = numpy.arange(1000) ** 2\nname = 'digits'\n%ckpt save cleaned -m 'clean'"
-FAILS = (
-    "def train(config):\n    raise ValueError(config['lr'])\n%ckpt run train --grid lr=1,2 --name e --wait"
-)
+FAILS = "def train(config): raise ValueError(config['lr'])\n%ckpt run train --grid lr=1,2 --name e --wait"
 PANELS = {"magic": "%ckpt panel", "function": "import nbckpt\nnbckpt.notebook.panel()"}
 
 
@@ -22,16 +20,8 @@ def press(panel: Locator, name: str) -> None:
 
 
 def test_in_notebook_7_the_panel_shows_and_restores_with_clicks(lab: Lab) -> None:
-    panel = lab.opened(
-        "seven.ipynb",
-        "%load_ext nbckpt",
-        f"{WORK}\nname = 'letters'",
-        FAILS,
-        "%ckpt panel",
-        "print(name)",
-        front_end=NOTEBOOK,
-        run=4,
-    )
+    cells = ("%load_ext nbckpt", f"{WORK}\nname = 'letters'", FAILS, "%ckpt panel", "print(name)")
+    panel = lab.opened("seven.ipynb", *cells, front_end=NOTEBOOK, run=4)
     press(panel, "Show")
     panel.get_by_role("rowheader", name="squares").first.wait_for()
     picture(lab.page, "notebook-checkpoints")
@@ -108,8 +98,6 @@ def test_clicks_go_through_every_pane_of_the_widget(lab: Lab, front_end: str) ->
     assert errors == []
 
 
-BADGE = ".jp-Completer-typeExtended"
-
 HOSTILE = "<img src=x onerror=\"window.hacked='yes'\">"
 HOSTILE_CELL = f"""
 Hostile = type({HOSTILE!r}, (), {{"__repr__": lambda self: {HOSTILE!r}}})
@@ -119,16 +107,9 @@ hostile = Hostile()
 
 
 def test_a_checkpoint_is_listed_and_restored_after_a_restart(lab: Lab) -> None:
-    lab.opened(
-        "restart.ipynb",
-        "%load_ext nbckpt",
-        "import numpy\nsquares = numpy.arange(1000) ** 2\nname = 'digits'",
-        "%ckpt save cleaned -m 'after cleaning'",
-        "%ckpt ls",
-        "%ckpt restore cleaned",
-        "print(name, int(squares[-1]))",
-        run=2,
-    )
+    make = "import numpy\nsquares = numpy.arange(1000) ** 2\nname = 'digits'"
+    cells = ("%load_ext nbckpt", make, "%ckpt save cleaned -m 'after cleaning'", "%ckpt ls")
+    lab.opened("restart.ipynb", *cells, "%ckpt restore cleaned", "print(name, int(squares[-1]))", run=2)
     expect(lab.run(2)).to_contain_text("Saved cleaned@1")
     lab.restart()
     table = lab.run(0, 3).locator("table")
@@ -140,14 +121,8 @@ def test_a_checkpoint_is_listed_and_restored_after_a_restart(lab: Lab) -> None:
 
 
 def test_tab_offers_verbs_and_references_with_our_badge(lab: Lab) -> None:
-    lab.opened(
-        "complete.ipynb",
-        "%load_ext nbckpt\nnumber = 1",
-        "%ckpt save cleaned",
-        "%ckpt res",
-        "%ckpt show cle",
-        run=2,
-    )
+    cells = ("%load_ext nbckpt\nnumber = 1", "%ckpt save cleaned", "%ckpt res", "%ckpt show cle")
+    lab.opened("complete.ipynb", *cells, run=2)
     assert lab.complete(2) == dict.fromkeys(("restore", "results", "resume"), "nbckpt")
     lab.page.keyboard.press("Escape")
     offered = lab.complete(3)
@@ -156,9 +131,8 @@ def test_tab_offers_verbs_and_references_with_our_badge(lab: Lab) -> None:
 
 
 def test_hostile_html_is_shown_as_text(lab: Lab) -> None:
-    lab.opened(
-        "hostile.ipynb", "%load_ext nbckpt", HOSTILE_CELL, "%ckpt ls hostile", "%ckpt show hostile", run=2
-    )
+    cells = ("%load_ext nbckpt", HOSTILE_CELL, "%ckpt ls hostile", "%ckpt show hostile")
+    lab.opened("hostile.ipynb", *cells, run=2)
     expect(lab.run(2)).to_contain_text("<script>")
     expect(lab.run(3)).to_contain_text(HOSTILE)
     expect(lab.page.locator(".jp-OutputArea img[src=x], .jp-OutputArea script")).to_have_count(0)

@@ -141,18 +141,12 @@ def train(config):
     nbckpt.report(loss=1.0, page=nbckpt.media.Html({html!r}), note="x" * 3000)
 %ckpt run train --name e --wait
 """
-COMMANDS = ("%ckpt show e/t0", "%ckpt panel trials")
 
 
 def test_notebook_and_panel_show_pages_in_a_sandbox(lab: Lab, attacker: Attacker) -> None:
     html = HOSTILE.replace("URL", attacker.url)
-    output = lab.opened(
-        "media.ipynb",
-        "%load_ext nbckpt\n" + TRAIN.format(html=html),
-        "%ckpt show e/t0",
-        "%ckpt panel trials",
-        run=2,
-    )
+    cells = ("%load_ext nbckpt\n" + TRAIN.format(html=html), "%ckpt show e/t0", "%ckpt panel trials")
+    output = lab.opened("media.ipynb", *cells, run=2)
     expect(output.frame_locator("iframe").get_by_text("the end")).to_be_visible()
     panel = lab.run(2)
     panel.get_by_role("listbox", name="trials").select_option(["t0"])

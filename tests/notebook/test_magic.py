@@ -95,9 +95,7 @@ def test_a_pattern_restores_every_match(notebook: Notebook) -> None:
 
 def test_an_unpicklable_object_is_named_and_the_rest_is_saved(notebook: Notebook) -> None:
     """The name is the path to the object inside the variable."""
-    notebook.run(
-        "import threading\nclass Loader: pass\nloader = Loader(); loader.file = open('x', 'w'); ok = 1"
-    )
+    notebook.run("class Loader: pass\nloader = Loader(); loader.file = open('x', 'w'); ok = 1")
     result = notebook.run("%ckpt save n")
     notebook.run("loader.file.close()")
     assert [skip.path for skip in result.saved.manifest.skipped] == ["loader.file: _io.TextIOWrapper"]
@@ -264,7 +262,6 @@ def test_doctor_names_the_problems(notebook: Notebook) -> None:
 
 
 def test_two_threads_open_one_tracker(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
-    magics: Any = notebook.shell.magics_manager.registry["CheckpointMagics"]
     made: list[Any] = []
     inside, go = threading.Event(), threading.Event()
 
@@ -276,11 +273,11 @@ def test_two_threads_open_one_tracker(notebook: Notebook, monkeypatch: pytest.Mo
             super().__init__(*given)
 
     monkeypatch.setattr("nbckpt.tracker.Tracker", Slow)
-    monkeypatch.setattr(magics, "stores", OpenStores(magics.shell))
+    monkeypatch.setattr(notebook.magics, "stores", OpenStores(notebook.shell))
     with ThreadPoolExecutor(2) as pool:
-        first = pool.submit(magics.stores.open, None)
+        first = pool.submit(notebook.magics.stores.open, None)
         assert inside.wait(60)
-        second = pool.submit(magics.stores.open, None)
+        second = pool.submit(notebook.magics.stores.open, None)
         go.set()
         assert first.result(60) == second.result(60)
     assert len(made) == 1

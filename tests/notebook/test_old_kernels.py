@@ -61,12 +61,8 @@ def test_beside_older_widgets_the_panel_has_core_widgets(lab: Lab) -> None:
 
 
 def test_the_interrupt_button_pauses_and_the_panel_resumes_a_run(lab: Lab) -> None:
-    lab.open(
-        "interrupt.ipynb",
-        f"%load_ext nbckpt\n{ENDLESS}",
-        "%ckpt run train --name endless --wait",
-        "%ckpt panel trials",
-    )
+    cells = (f"%load_ext nbckpt\n{ENDLESS}", "%ckpt run train --name endless --wait", "%ckpt panel trials")
+    lab.open("interrupt.ipynb", *cells)
     lab.run(0)
     waiting = lab.start(1)
     waiting.get_by_text("1 running").wait_for()

@@ -16,7 +16,6 @@ from comm import get_comm_manager
 from attack import share
 from nbckpt import Tracker
 from nbckpt.notebook import panels
-from nbckpt.notebook.magic import CheckpointMagics
 from nbckpt.notebook.panels import Panel, controller
 from nbckpt.trials.catalog import Catalog
 from nbckpt.trials.engine import shutdown
@@ -51,12 +50,11 @@ def train(config):
 """
 
 
-def opened(notebook: Notebook, tab: str = "checkpoints") -> Any:
-    """Show the panel and return it."""
-    notebook.run(f"%ckpt panel {tab}")
-    magics = notebook.shell.magics_manager.registry[CheckpointMagics.__name__]
-    assert isinstance(magics.panel, Panel)
-    return magics.panel
+def opened(notebook: Notebook, *cells: str, tab: str = "checkpoints") -> Any:
+    """Run cells, show the panel and return it."""
+    notebook.run(*cells, f"%ckpt panel {tab}")
+    assert isinstance(notebook.magics.panel, Panel)
+    return notebook.magics.panel
 
 
 def below(widget: Any) -> list[Any]:
@@ -66,11 +64,8 @@ def below(widget: Any) -> list[Any]:
 def press(panel: Any, name: str) -> None:
     """Press the button of this name that is seen in the tab in front."""
     front = panel.front.children[panel.front.selected_index]
-    (button,) = [
-        widget
-        for widget in seen(front)
-        if isinstance(widget, ipywidgets.Button) and widget.description == name
-    ]
+    buttons = (widget for widget in seen(front) if isinstance(widget, ipywidgets.Button))
+    (button,) = [button for button in buttons if button.description == name]
     button.click()
 
 
@@ -88,9 +83,8 @@ def shown(panel: Any) -> str:
 @pytest.fixture
 def running(notebook: Notebook) -> Any:
     """The panel with two trials that wait at their gates."""
-    notebook.run(TRAIN)
-    notebook.run("%ckpt run train --grid lr=1,2 --name e --concurrent 2")
-    panel = opened(notebook, "trials")
+    notebook.run(TRAIN, "%ckpt run train --grid lr=1,2 --name e --concurrent 2")
+    panel = opened(notebook, tab="trials")
     until(lambda: "2 running" in shown(panel))
     return panel
 
@@ -98,8 +92,7 @@ def running(notebook: Notebook) -> Any:
 @pytest.fixture
 def saved(notebook: Notebook) -> Any:
     """The panel with one checkpoint, after x has changed."""
-    notebook.run("x = 1\n%ckpt save one\nx = 2")
-    return opened(notebook)
+    return opened(notebook, "x = 1\n%ckpt save one\nx = 2")
 
 
 def ticks() -> int:
@@ -123,8 +116,7 @@ def test_the_static_html_is_shown_before_the_panel(
 
 def test_the_filter_searches_names_messages_and_variables(notebook: Notebook) -> None:
     notebook.run("alpha = 1\n%ckpt save one alpha -m first")
-    notebook.run("beta = 1\n%ckpt save two beta -m second")
-    panel = opened(notebook)
+    panel = opened(notebook, "beta = 1\n%ckpt save two beta -m second")
     tab = panel.tabs[0]
     for wanted, left in [("ONE", "one@1: first"), ("second", "two@1: second"), ("beta", "two@1: second")]:
         tab.filter.value = wanted
@@ -155,8 +147,7 @@ def test_deleting_takes_two_presses_and_undo_reverts_it(notebook: Notebook, save
 
 
 def test_a_question_disappears_when_another_action_is_chosen(notebook: Notebook) -> None:
-    notebook.run("x = 1\n%ckpt save one\n%ckpt save two")
-    panel = opened(notebook)
+    panel = opened(notebook, "x = 1\n%ckpt save one\n%ckpt save two")
 
     def asked() -> bool:
         return "Delete now" in [getattr(widget, "description", "") for widget in seen(panel.widget)]
@@ -179,21 +170,16 @@ def test_a_question_disappears_when_another_action_is_chosen(notebook: Notebook)
 def test_the_list_has_the_newest_all_or_no_trial_checkpoints(notebook: Notebook) -> None:
     notebook.run("import nbckpt\nx = 1\n%ckpt save one")
     notebook.run("def train(config):\n    for i in (1, 2): nbckpt.report(loss=i, checkpoint={'i': i})")
-    notebook.run("%ckpt run train --grid x=1,2 --name e --wait")
-    panel = opened(notebook)
+    panel = opened(notebook, "%ckpt run train --grid x=1,2 --name e --wait")
     tab = panel.tabs[0]
-    for which, refs in [
-        ("--newest", {"e/t0@2", "e/t1@2", "one@1"}),
-        ("--all", {"e/t0@1", "e/t0@2", "e/t1@1", "e/t1@2", "one@1"}),
-        ("", {"one@1"}),
-    ]:
+    newest = {"e/t0@2", "e/t1@2", "one@1"}
+    for which, refs in (("--newest", newest), ("--all", newest | {"e/t0@1", "e/t1@1"}), ("", {"one@1"})):
         tab.trials.value = which
         assert {ref for _, ref in tab.chosen.options} == refs
 
 
 def test_save_and_tag_use_the_text_and_export_without_it_fails(notebook: Notebook) -> None:
-    notebook.run("x = 1")
-    panel = opened(notebook)
+    panel = opened(notebook, "x = 1")
     panel.tabs[0].text.value = "clicked"
     press(panel, "Save")
     assert "Saved clicked@1" in shown(panel)
@@ -238,7 +224,7 @@ def test_another_experiment_closes_the_details_of_the_former(notebook: Notebook)
     notebook.run("def train(config): yield {'loss': 1}")
     for name in ("first", "second"):
         notebook.run(f"%ckpt run train --name {name} --wait")
-    panel = opened(notebook, "trials")
+    panel = opened(notebook, tab="trials")
     tab = panel.tabs[1]
     press(panel, "Best")
     assert "Best of second" in shown(panel)
@@ -254,9 +240,7 @@ def test_another_experiment_closes_the_details_of_the_former(notebook: Notebook)
 
 @pytest.mark.slow
 def test_a_new_experiment_leaves_the_details_of_one_that_runs(notebook: Notebook) -> None:
-    notebook.run(TRAIN)
-    notebook.run("%ckpt run train lr=1 --name e")
-    panel = opened(notebook, "trials")
+    panel = opened(notebook, TRAIN, "%ckpt run train lr=1 --name e", tab="trials")
     notebook.run("gate.release(1)")
     until(lambda: panel.tabs[1].metric.value == "loss")
     press(panel, "Best")
@@ -288,9 +272,7 @@ def test_stopping_takes_two_presses_and_stops_the_chosen_trial(notebook: Noteboo
 
 @pytest.mark.slow
 def test_a_button_requests_a_checkpoint_now(notebook: Notebook) -> None:
-    notebook.run(ASKED)
-    notebook.run("%ckpt run train lr=1 --name e")
-    panel = opened(notebook, "trials")
+    panel = opened(notebook, ASKED, "%ckpt run train lr=1 --name e", tab="trials")
     until(lambda: "1 running" in shown(panel))
     press(panel, "Checkpoint now")
     assert "t0 of e" in shown(panel)
@@ -302,25 +284,22 @@ def test_a_button_requests_a_checkpoint_now(notebook: Notebook) -> None:
 
 @pytest.mark.slow
 def test_one_button_resumes_all_interrupted_or_paused_trials(notebook: Notebook) -> None:
-    notebook.run(TRAIN)
-    notebook.run("%ckpt run train --grid lr=1,2 --name e --concurrent 2")
+    notebook.run(TRAIN, "%ckpt run train --grid lr=1,2 --name e --concurrent 2")
     notebook.run("gate.release(2)\n%ckpt pause e\ngate.release(4)\n_ = e0 = None")
-    panel = opened(notebook, "trials")
+    panel = opened(notebook, tab="trials")
     until(lambda: "2 paused" in shown(panel))
     until(lambda: not ticks())
     notebook.run("gate.release(99)")
     press(panel, "Resume 2 interrupted or paused trials")
     until(lambda: "2 done" in shown(panel))
     until(lambda: not ticks())
-    assert not [
-        widget for widget in seen(panel.widget) if "interrupted" in getattr(widget, "description", "")
-    ]
+    assert not [each for each in seen(panel.widget) if "interrupted" in getattr(each, "description", "")]
 
 
 def test_a_button_retries_failed_trials(notebook: Notebook) -> None:
     notebook.run("def train(config):\n    open('needed').close()\n    yield 1")
     notebook.run("%ckpt run train --grid x=1,2 --name e --wait\nopen('needed', 'w').close()")
-    panel = opened(notebook, "trials")
+    panel = opened(notebook, tab="trials")
     press(panel, "Try 2 failed trials again")
     until(lambda: "2 done" in shown(panel))
     until(lambda: not ticks())
@@ -328,9 +307,7 @@ def test_a_button_retries_failed_trials(notebook: Notebook) -> None:
 
 @pytest.mark.slow
 def test_a_button_for_one_trial_needs_a_chosen_trial(notebook: Notebook) -> None:
-    notebook.run(TRAIN)
-    notebook.run("%ckpt run train lr=1 --name e\ngate.release(9)")
-    panel = opened(notebook, "trials")
+    panel = opened(notebook, TRAIN, "%ckpt run train lr=1 --name e\ngate.release(9)", tab="trials")
     until(lambda: not ticks())
     for name in ("Show", "Restore here"):
         press(panel, name)
@@ -340,7 +317,7 @@ def test_a_button_for_one_trial_needs_a_chosen_trial(notebook: Notebook) -> None
 def test_the_best_first_by_the_metric_that_is_chosen(notebook: Notebook) -> None:
     notebook.run("def train(config):\n    yield {'loss': config['x'], 'gain': config['x']}")
     notebook.run("%ckpt run train --grid x=2,1,3 --name e --wait --metric loss --mode min")
-    panel = opened(notebook, "trials")
+    panel = opened(notebook, tab="trials")
     tab = panel.tabs[1]
 
     def order() -> list[str]:
@@ -355,9 +332,8 @@ def test_the_best_first_by_the_metric_that_is_chosen(notebook: Notebook) -> None
 
 def test_the_trials_pane_shows_notes_and_tags(notebook: Notebook) -> None:
     notebook.run("def train(config): yield config['x']")
-    notebook.run("%ckpt run train --grid x=1,2 --name e --wait")
-    notebook.run("%ckpt tag e/t0 good")
-    tab = opened(notebook, "trials").tabs[1]
+    notebook.run("%ckpt run train --grid x=1,2 --name e --wait", "%ckpt tag e/t0 good")
+    tab = opened(notebook, tab="trials").tabs[1]
     assert ">good<" in tab.table.value
     notebook.run('%ckpt note e/t1 "better <b>edges</b>"')
     tab.refresh()
@@ -369,7 +345,7 @@ def test_a_long_table_is_paged(notebook: Notebook) -> None:
     notebook.run("def train(config): yield config['x']")
     notebook.run("import nbckpt\ngrid = nbckpt.grid_search(list(range(230)))")
     notebook.run("nbckpt.run(train, {'x': grid}, name='e', executor='inline').wait()")
-    panel = opened(notebook, "trials")
+    panel = opened(notebook, tab="trials")
     tab = panel.tabs[1]
     assert "page 1 of 3" in shown(panel)
     press(panel, "Next")
@@ -384,8 +360,7 @@ def test_a_long_table_is_paged(notebook: Notebook) -> None:
 @pytest.mark.slow
 def test_the_log_of_a_trial_that_is_shown_is_followed(notebook: Notebook) -> None:
     notebook.run(TRAIN.replace("nbckpt.report(", "print('step', i)\n        nbckpt.report("))
-    notebook.run("%ckpt run train lr=1 --name e")
-    panel = opened(notebook, "trials")
+    panel = opened(notebook, "%ckpt run train lr=1 --name e", tab="trials")
     until(lambda: "1 running" in shown(panel))
     panel.tabs[1].trials.value = ("t0",)
     press(panel, "Show")
@@ -404,8 +379,7 @@ def test_undo_is_refused_while_a_cell_runs(notebook: Notebook, saved: Any) -> No
 
 
 def test_an_experiment_is_started_from_the_panel(notebook: Notebook) -> None:
-    notebook.run("def train(config): yield config['x']")
-    panel = opened(notebook, "trials")
+    panel = opened(notebook, "def train(config): yield config['x']", tab="trials")
     tab = panel.tabs[1]
     for line, said in [
         ("", "error: First write what to run"),
@@ -424,8 +398,7 @@ def test_an_experiment_is_started_from_the_panel(notebook: Notebook) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("before", ["", "nbckpt.run(lambda config: None, name='before').wait()"])
 def test_the_panel_follows_runs_that_it_started(notebook: Notebook, before: str) -> None:
-    notebook.run(f"{ASKED}\n{before}")
-    panel = opened(notebook, "trials")
+    panel = opened(notebook, f"{ASKED}\n{before}", tab="trials")
     panel.tabs[1].run.value = "train --name clicked"
     press(panel, "Run")
     until(lambda: "clicked: 1 trial, 1 running" in shown(panel))
@@ -439,7 +412,7 @@ def test_the_panel_follows_and_pauses_trials_of_another_kernel(notebook: Noteboo
     notebook.run(f"{ASKED}\nhere = nbckpt.run(train, name='far')")
     here, gate = notebook.names["here"], notebook.names["gate"]
     shutdown.live.pop(here.folder)  # the panel knows of it what another kernel would
-    panel = opened(notebook, "trials")
+    panel = opened(notebook, tab="trials")
     assert "far: 1 trial, 1 running" in shown(panel)
     gate.release()
     until(lambda: ">1</td>" in shown(panel))
@@ -471,8 +444,7 @@ def test_a_long_list_has_pages_and_the_filter_searches_all(notebook: Notebook) -
 
 
 def test_freeing_space_takes_two_presses(notebook: Notebook) -> None:
-    notebook.run("x = bytes(100_000)\n%ckpt save one\n%ckpt rm one")
-    panel = opened(notebook)
+    panel = opened(notebook, "x = bytes(100_000)\n%ckpt save one\n%ckpt rm one")
     press(panel, "Free space…")
     assert "Would free" in shown(panel)
     press(panel, "Free now")
@@ -485,14 +457,12 @@ def test_freeing_space_takes_two_presses(notebook: Notebook) -> None:
 def test_an_untrusted_export_is_imported_and_trusted(
     notebook: Notebook, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
-    notebook.run("x = 1\n%ckpt save one")
-    panel = opened(notebook)
+    panel = opened(notebook, "x = 1\n%ckpt save one")
     panel.tabs[0].text.value = "one.nbckpt"
     press(panel, "Export")
     notebook.run("%ckpt rm one\n%ckpt gc")
     monkeypatch.setenv("NBCKPT_SECRET_FILE", str(tmp_path / "another"))
-    notebook.run("%unload_ext nbckpt\n%load_ext nbckpt\nx = 2")
-    panel = opened(notebook)
+    panel = opened(notebook, "%unload_ext nbckpt\n%load_ext nbckpt\nx = 2")
     panel.tabs[0].text.value = "one.nbckpt"
     press(panel, "Import")
     press(panel, "Restore…")
@@ -513,8 +483,7 @@ def test_the_panel_shows_changes_of_other_cells(notebook: Notebook) -> None:
 
 
 def test_the_panel_follows_runs_of_plain_cells(notebook: Notebook) -> None:
-    notebook.run(TRAIN)
-    panel = opened(notebook, "trials")
+    panel = opened(notebook, TRAIN, tab="trials")
     assert "No experiments yet" in shown(panel)
     notebook.run("e = nbckpt.run(train, {'lr': 1}, name='e')")
     until(lambda: "1 running" in shown(panel))
@@ -537,9 +506,7 @@ def test_without_ipywidgets_html_and_an_install_hint_are_shown(
 
 
 def test_stopping_the_last_trial_ends_the_updates(notebook: Notebook) -> None:
-    notebook.run(TRAIN)
-    notebook.run("%ckpt run train lr=1 --name e")
-    panel = opened(notebook, "trials")
+    panel = opened(notebook, TRAIN, "%ckpt run train lr=1 --name e", tab="trials")
     until(lambda: "1 running" in shown(panel))
     press(panel, "Stop…")
     press(panel, "Stop now")
@@ -550,8 +517,7 @@ def test_stopping_the_last_trial_ends_the_updates(notebook: Notebook) -> None:
 
 @pytest.mark.slow
 def test_the_sync_tab_turns_sync_on_and_off(notebook: Notebook, tmp_path: Any) -> None:
-    notebook.run("x = 1\n%ckpt save one")
-    panel = opened(notebook, "sync")
+    panel = opened(notebook, "x = 1\n%ckpt save one", tab="sync")
     press(panel, "Set")
     assert "error: First write a location" in shown(panel)
     panel.tabs[2].url.value = str(tmp_path / "there")
@@ -567,8 +533,7 @@ def test_the_sync_tab_turns_sync_on_and_off(notebook: Notebook, tmp_path: Any) -
 def test_a_panel_closes_in_the_moment_when_its_thread_ends(
     notebook: Notebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    notebook.run(TRAIN + "%ckpt run train lr=1 --name e")
-    panel = opened(notebook, "trials")
+    panel = opened(notebook, TRAIN + "%ckpt run train lr=1 --name e", tab="trials")
     until(lambda: ticks() == 1)
 
     def current_thread() -> threading.Thread:
@@ -600,7 +565,7 @@ def test_hostile_names_and_messages_are_text_in_every_view(notebook: Notebook) -
     notebook.run(TRAIN + f"def fails(config): raise ValueError({HOSTILE!r})")
     notebook.run("%ckpt run fails --name e --wait")
     for tab in ("checkpoints", "trials"):
-        panel = opened(notebook, tab)
+        panel = opened(notebook, tab=tab)
         press(panel, "Show")
         assert "<img src=x" not in shown(panel)
         assert "&lt;img src=x" in shown(panel)
@@ -615,8 +580,7 @@ def test_the_panel_has_three_tabs(notebook: Notebook) -> None:
     panel.front.selected_index = 1
     assert "No experiments yet" in shown(panel)
     notebook.run("import nbckpt\nnbckpt.notebook.panel('sync')")
-    magics = notebook.shell.magics_manager.registry[CheckpointMagics.__name__]
-    assert magics.panel.front.selected_index == 2
+    assert notebook.magics.panel.front.selected_index == 2
 
 
 def test_a_help_option_in_the_panel_shows_the_help(notebook: Notebook) -> None:
@@ -631,10 +595,8 @@ def test_a_help_option_in_the_panel_shows_the_help(notebook: Notebook) -> None:
 def test_an_unexpected_error_is_shown_and_the_next_press_works(
     notebook: Notebook, saved: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for error, said in [
-        (OSError(5, "broken disk"), "OSError: [Errno 5] broken disk"),
-        (KeyboardInterrupt(), ""),
-    ]:
+    broken = (OSError(5, "broken disk"), "OSError: [Errno 5] broken disk")
+    for error, said in (broken, (KeyboardInterrupt(), "")):
         with monkeypatch.context() as patch:
             patch.setattr("nbckpt.notebook.runner.parse", raising(error))
             with suppress(KeyboardInterrupt):
@@ -691,7 +653,7 @@ def test_each_experiment_is_shown_with_its_own_metric_and_mode(notebook: Noteboo
     notebook.run("def train(config): yield {'loss': config['x'], 'gain': config['x']}")
     for name, metric, mode in [("a", "loss", "min"), ("b", "gain", "max")]:
         notebook.run(f"%ckpt run train --grid x=1,2 --name {name} --wait --metric {metric} --mode {mode}")
-    panel = opened(notebook, "trials")
+    panel = opened(notebook, tab="trials")
     tab = panel.tabs[1]
     for name, metric, mode, best in [("a", "loss", "min", "t0"), ("b", "gain", "max", "t1")]:
         tab.experiment.value = name
@@ -702,7 +664,7 @@ def test_each_experiment_is_shown_with_its_own_metric_and_mode(notebook: Noteboo
 
 def test_a_removed_experiment_disappears_from_the_panel(notebook: Notebook) -> None:
     notebook.run("def train(config): yield {'loss': 1}\n%ckpt run train --name e --wait")
-    panel = opened(notebook, "trials")
+    panel = opened(notebook, tab="trials")
     panel.tabs[1].trials.value = ("t0",)
     notebook.run("%ckpt rm e")
     assert "No experiments yet" in shown(panel)
@@ -714,14 +676,14 @@ def test_a_removed_experiment_disappears_from_the_panel(notebook: Notebook) -> N
 
 def test_a_panel_can_show_another_store(notebook: Notebook) -> None:
     notebook.run("x = 1\n%ckpt save here\n%ckpt --store other save there")
-    panel = opened(notebook, "--store other")
+    panel = opened(notebook, tab="--store other")
     assert [ref for _, ref in panel.tabs[0].chosen.options] == ["there@1"]
 
 
 def test_the_html_of_an_empty_panel_stays_in_the_panels_cell(
     notebook: Notebook, published: list[dict[str, Any]]
 ) -> None:
-    panel = opened(notebook, "trials")
+    panel = opened(notebook, tab="trials")
     static, *_ = published
     notebook.run("def train(config): yield 1\n%ckpt run train --name e --wait")
     panel.controller.static_copy.flush()
@@ -742,8 +704,7 @@ def test_long_messages_and_values_have_short_labels(notebook: Notebook) -> None:
 def test_an_error_of_one_trial_is_shown_until_the_next_press(notebook: Notebook) -> None:
     """The error is shown although the action on the other chosen trial succeeds."""
     notebook.run(TRAIN.replace("gate.of", "config['lr'] == 1 or gate.of"))
-    notebook.run("%ckpt run train --grid lr=1,2 --name e --concurrent 2")
-    panel = opened(notebook, "trials")
+    panel = opened(notebook, "%ckpt run train --grid lr=1,2 --name e --concurrent 2", tab="trials")
     until(lambda: "1 done" in shown(panel))
     panel.tabs[1].trials.value = ("t0", "t1")
     press(panel, "Pause")
@@ -760,7 +721,7 @@ def test_an_update_that_fails_at_the_end_is_tried_again(
     notebook: Notebook, monkeypatch: pytest.MonkeyPatch, failures: int
 ) -> None:
     """One that always fails ends, and says why."""
-    panel = opened(notebook, "trials")
+    panel = opened(notebook, tab="trials")
     tries: list[int] = []
 
     def refresh() -> None:
@@ -781,7 +742,7 @@ def test_an_update_that_fails_at_the_end_is_tried_again(
 def test_an_experiment_that_ends_during_an_update_shows_its_end(
     notebook: Notebook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    panel = opened(notebook, "trials")
+    panel = opened(notebook, tab="trials")
     updates: list[bool] = []
     tab: Any = SimpleNamespace(is_alive=True)
 
@@ -807,11 +768,11 @@ def test_a_press_comes_the_way_that_a_choice_comes(
     kernel = SimpleNamespace(get_parent=lambda: {"header": header})
     monkeypatch.setattr(controller, "current_shell", lambda: SimpleNamespace(kernel=kernel))
     sends = ipywidgets.Widget.send_state
-    monkeypatch.setattr(
-        ipywidgets.Widget,
-        "send_state",
-        lambda self, key: sent.append(self) if key == "disabled" else sends(self, key),
-    )
+
+    def send(self: Any, key: str) -> None:
+        sent.append(self) if key == "disabled" else sends(self, key)
+
+    monkeypatch.setattr(ipywidgets.Widget, "send_state", send)
     buttons = {each for each in below(panel.front) if isinstance(each, ipywidgets.Button)}
     tab.chosen.value = tab.chosen.options[1][1]
     assert buttons | {tab.chosen} < {*sent}

@@ -66,15 +66,8 @@ def sees(panel: Locator, text: str) -> None:
 
 
 def test_clicks_save_show_restore_compare_and_delete_checkpoints(lab: Lab) -> None:
-    panel = lab.opened(
-        "panel.ipynb",
-        "%load_ext nbckpt",
-        SAVES,
-        "name = 'letters'\n%ckpt save other -m 'another thing'",
-        "%ckpt panel",
-        "print(name)",
-        run=4,
-    )
+    cells = ("%load_ext nbckpt", SAVES, "name = 'letters'\n%ckpt save other -m 'another thing'")
+    panel = lab.opened("panel.ipynb", *cells, "%ckpt panel", "print(name)", run=4)
     chosen = panel.get_by_label("checkpoint", exact=True)
     table = panel.get_by_role("region", name="checkpoints")
     panel.get_by_label("name or file").fill("clicked")
@@ -115,16 +108,10 @@ def test_clicks_save_show_restore_compare_and_delete_checkpoints(lab: Lab) -> No
 
 
 def test_clicks_save_pause_resume_and_stop_trials(lab: Lab) -> None:
-    lab.opened(
-        "panel-trials.ipynb",
-        "%load_ext nbckpt\n" + TRAIN,
-        "%ckpt run train --grid lr=0.1,0.3,1.0 --name grid --concurrent 3 --metric loss --mode min",
-        "%ckpt panel trials",
-        "release(12)",
-        "release(1)",
-        "release(1000)",
-        run=2,
-    ).get_by_text("3 running").wait_for()
+    run = "%ckpt run train --grid lr=0.1,0.3,1.0 --name grid --concurrent 3 --metric loss --mode min"
+    cells = (f"%load_ext nbckpt\n{TRAIN}", run, "%ckpt panel trials")
+    begun = lab.opened("panel-trials.ipynb", *cells, "release(12)", "release(1)", "release(1000)", run=2)
+    begun.get_by_text("3 running").wait_for()
     panel = lab.run(2)
     panel.get_by_role("button", name="Pause").wait_for()
     lab.run(3)
@@ -164,22 +151,16 @@ def test_text_wraps_beside_a_wide_table(lab: Lab) -> None:
     region = panel.locator(".nbckpt-region").locator("visible=true").first
     region.get_by_role("table").wait_for()
     until(lambda: region.evaluate("it => it.scrollWidth > it.clientWidth"))
-    inside = (
-        "it => it.getBoundingClientRect().right <= it.closest('.nbckpt-region').getBoundingClientRect().right"
-    )
+    inside = """it => it.getBoundingClientRect().right
+        <= it.closest('.nbckpt-region').getBoundingClientRect().right"""
     until(lambda: region.locator("p").evaluate(inside))
 
 
 def test_updates_keep_the_scroll_position(lab: Lab) -> None:
-    panel = lab.opened(
-        "panel-scrolled.ipynb",
-        f"%load_ext nbckpt\n{TRAIN}\nmany = nbckpt.grid_search(list(range(60)))",
-        "runs = nbckpt.run(train, {'lr': 0.1, 'at': many}, name='long')",
-        "%ckpt panel trials",
-        "release(1)",
-        "runs.pause(); release(1000)",
-        run=3,
-    )
+    load = f"%load_ext nbckpt\n{TRAIN}\nmany = nbckpt.grid_search(list(range(60)))"
+    run = "runs = nbckpt.run(train, {'lr': 0.1, 'at': many}, name='long')"
+    cells = (load, run, "%ckpt panel trials", "release(1)", "runs.pause(); release(1000)")
+    panel = lab.opened("panel-scrolled.ipynb", *cells, run=3)
     panel.get_by_role("button", name="Pause").wait_for()
     box = panel.locator(".widget-html[tabindex='0']").locator("visible=true")
     until(lambda: box.evaluate("it => { it.scrollTop = 300; return it.scrollTop; }") == 300)
@@ -191,14 +172,8 @@ def test_updates_keep_the_scroll_position(lab: Lab) -> None:
 
 
 def test_a_restart_leaves_the_html_and_the_cell_offers_to_resume(lab: Lab) -> None:
-    panel = lab.opened(
-        "panel-restart.ipynb",
-        "%load_ext nbckpt\n" + WAITS,
-        "%ckpt run train --grid lr=0.1,0.3 --name cut --concurrent 2",
-        "%ckpt panel trials",
-        "open('go', 'w').close()",
-        run=3,
-    )
+    cells = ("%load_ext nbckpt\n" + WAITS, "%ckpt run train --grid lr=0.1,0.3 --name cut --concurrent 2")
+    panel = lab.opened("panel-restart.ipynb", *cells, "%ckpt panel trials", "open('go', 'w').close()", run=3)
     panel.get_by_role("region", name="trials").get_by_text("@10").first.wait_for()
     panel.locator("details").first.get_by_text("@10").first.wait_for(state="attached")
     lab.restart()
@@ -217,9 +192,8 @@ def test_a_restart_leaves_the_html_and_the_cell_offers_to_resume(lab: Lab) -> No
 
 
 def test_the_store_is_synced_to_a_folder_with_clicks(lab: Lab) -> None:
-    panel = lab.opened(
-        "panel-sync.ipynb", "%load_ext nbckpt", "x = 1\n%ckpt save one", "%ckpt panel sync", run=3
-    )
+    cells = ("%load_ext nbckpt", "x = 1\n%ckpt save one", "%ckpt panel sync")
+    panel = lab.opened("panel-sync.ipynb", *cells, run=3)
     place = panel.get_by_label("location")
     place.fill(str(lab.folder / "there"))
     place.press("Enter")
@@ -240,13 +214,8 @@ def test_a_push_to_s3_is_followed_and_cancelled_with_clicks(
     lab: Lab, s3_bucket: str, s3_proxy: Proxy
 ) -> None:
     stalled = s3_proxy.fail(Fault("stall", when=lambda request: request.method == "PUT"))
-    panel = lab.opened(
-        "panel-s3.ipynb",
-        f"%load_ext nbckpt\n{ENVIRONMENT.format(s3_proxy.url)}",
-        "x = bytes(1_000_000)\n%ckpt save one",
-        "%ckpt panel sync",
-        run=3,
-    )
+    cells = (f"%load_ext nbckpt\n{ENVIRONMENT.format(s3_proxy.url)}", "x = bytes(1_000_000)\n%ckpt save one")
+    panel = lab.opened("panel-s3.ipynb", *cells, "%ckpt panel sync", run=3)
     place = panel.get_by_label("location")
     place.fill(f"{s3_bucket}/notebook")
     place.press("Enter")
@@ -331,15 +300,10 @@ def turn(panel: Locator, name: str) -> None:
 
 
 def test_a_thousand_reports_a_second_leave_the_browser_free(lab: Lab) -> None:
-    panel = lab.opened(
-        "fast.ipynb",
-        f"%load_ext nbckpt\n{FAST}",
-        "%ckpt run train --grid lr=1,2,3 --name fast --concurrent 3",
-        "%ckpt panel trials",
-        "for _ in range(5): thousands.acquire()\nprint(reports)",
-        "ended.set()",
-        run=3,
-    )
+    run = "%ckpt run train --grid lr=1,2,3 --name fast --concurrent 3"
+    wait = "for _ in range(5): thousands.acquire()\nprint(reports)"
+    cells = (f"%load_ext nbckpt\n{FAST}", run, "%ckpt panel trials", wait, "ended.set()")
+    panel = lab.opened("fast.ipynb", *cells, run=3)
     sees(panel, "3 running")
     lab.page.evaluate(COUNT)
     for _ in range(3):
@@ -356,15 +320,8 @@ def test_a_thousand_reports_a_second_leave_the_browser_free(lab: Lab) -> None:
 
 def saved_size(lab: Lab, name: str, updates: int) -> int:
     """Return the size of a notebook that was saved after so many updates."""
-    panel = lab.opened(
-        f"{name}.ipynb",
-        f"%load_ext nbckpt\n{UPDATES}",
-        f"updates = {updates:5}",
-        f"%ckpt run train --name {name}",
-        "%ckpt panel trials",
-        "gate.set()",
-        run=4,
-    )
+    cells = (f"%load_ext nbckpt\n{UPDATES}", f"updates = {updates:5}", f"%ckpt run train --name {name}")
+    panel = lab.opened(f"{name}.ipynb", *cells, "%ckpt panel trials", "gate.set()", run=4)
     panel.get_by_role("button", name="Pause").wait_for()
     lab.run(4)
     lab.output(2).get_by_text("1 done").wait_for()
@@ -380,9 +337,8 @@ def test_ten_thousand_updates_do_not_enlarge_the_saved_notebook(lab: Lab) -> Non
 
 
 def test_the_panel_shows_a_thousand_trials_in_pages_of_a_hundred(lab: Lab) -> None:
-    panel = lab.opened(
-        "thousand.ipynb", f"%load_ext nbckpt\nimport nbckpt\n{THOUSAND}", "%ckpt panel trials", run=2
-    )
+    cells = (f"%load_ext nbckpt\nimport nbckpt\n{THOUSAND}", "%ckpt panel trials")
+    panel = lab.opened("thousand.ipynb", *cells, run=2)
     sees(panel, "1000 done")
     rows = panel.get_by_role("region", name="trials").get_by_role("rowheader")
     for page, first, last in ((1, "t0", "t99"), (2, "t100", "t199")):
@@ -399,16 +355,8 @@ def test_the_panel_shows_a_thousand_trials_in_pages_of_a_hundred(lab: Lab) -> No
 @pytest.mark.slow
 @pytest.mark.timeout(900)  # in full a hundred runs, of some seconds each beside other tests
 def test_many_runs_of_the_panels_cell_leave_one_panel(lab: Lab) -> None:
-    panel = lab.opened(
-        "again.ipynb",
-        f"%load_ext nbckpt\n{HELD}",
-        "%ckpt run train --name again",
-        "%ckpt panel trials",
-        "print(first := held())",
-        HOLDS_NO_MORE,
-        "gate.set()",
-        run=3,
-    )
+    cells = (f"%load_ext nbckpt\n{HELD}", "%ckpt run train --name again", "%ckpt panel trials")
+    panel = lab.opened("again.ipynb", *cells, "print(first := held())", HOLDS_NO_MORE, "gate.set()", run=3)
     panel.get_by_role("button", name="Pause").wait_for()
     lab.run(3)
     for _ in range(RUNS):

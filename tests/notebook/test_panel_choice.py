@@ -8,7 +8,6 @@ from typing import Any
 import ipywidgets
 import pytest
 
-from nbckpt.notebook.magic import CheckpointMagics
 from nbckpt.notebook.panels import Panel
 from notebook.conftest import Notebook
 
@@ -16,7 +15,7 @@ from notebook.conftest import Notebook
 def shown(notebook: Notebook) -> Any:
     """Show the panel, and return it."""
     notebook.run("x = 1\n%ckpt save one\n%ckpt panel")
-    return notebook.shell.magics_manager.registry[CheckpointMagics.__name__].panel
+    return notebook.magics.panel
 
 
 def test_the_new_panel_is_shown_where_anywidget_is(
@@ -56,5 +55,4 @@ def test_choices_go_on_when_the_cell_is_run_again(
     assert widget is not former
     assert widget.choices() == {"sort": former.sort, "filter": former.filter, "chosen": former.chosen}
     notebook.run("%ckpt --store other panel")
-    other = notebook.shell.magics_manager.registry[CheckpointMagics.__name__].panel
-    assert other.widget.choices() == {"sort": {}, "filter": {}, "chosen": {}}
+    assert notebook.magics.panel.widget.choices() == {"sort": {}, "filter": {}, "chosen": {}}

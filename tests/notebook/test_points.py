@@ -339,7 +339,7 @@ def stop() -> None:
 
 
 def auto_of(notebook: Notebook) -> auto.Auto:
-    made: auto.Auto = notebook.shell.magics_manager.registry["CheckpointMagics"].stores.points[None]
+    made: auto.Auto = notebook.magics.stores.points[None]
     return made
 
 

@@ -57,9 +57,8 @@ def test_a_population_trains_beside_cells_that_are_undone(watched: Notebook) -> 
     watched.run("a = [1]; alias = a", "alias.append(2)", "%ckpt undo")
     assert watched.after("Path('go').touch(); experiment.wait()", "%ckpt redo")["a"] == [1, 2]
     trials = watched.names["experiment"].trials
-    assert [[result["training_iteration"] for result in trial.results] for trial in trials] == [
-        [*range(1, 7)]
-    ] * 2
+    steps = [[result["training_iteration"] for result in trial.results] for trial in trials]
+    assert steps == [[*range(1, 7)]] * 2
     assert any("donor" in (trial.folder / "events.jsonl").read_text() for trial in trials)
 
 
@@ -136,8 +135,7 @@ def test_a_kept_cell_comes_back_from_a_copy_after_gc(
     monkeypatch.setenv("NBCKPT_STORE", str(tmp_path / "there"))
     notebook.run("%reload_ext nbckpt", f"%ckpt pull {tmp_path / 'copy'}", "%ckpt gc")
     for k in (1, 2):
-        notebook.run(f"k = {k}; made = None")
-        shown = notebook.printed(CELL)
+        shown = notebook.printed(f"k = {k}; made = None", CELL)
         assert "Restored made of cell made" in str(shown.outputs[0].data) + shown.stdout
         assert notebook.names["made"] == [k, k]
 
@@ -179,8 +177,7 @@ def appends(notebook: Notebook) -> None:
 
 
 def test_each_undo_goes_back_while_a_thread_changes_a_list(watched: Notebook) -> None:
-    watched.run(BUSY, "thread.start()")
-    log = watched.after(*(f"x = {number}" for number in range(4)))["log"]
+    log = watched.after(BUSY, "thread.start()", *(f"x = {number}" for number in range(4)))["log"]
     for number in (2, 1, 0):
         appends(watched)
         done = watched.run("%ckpt undo")

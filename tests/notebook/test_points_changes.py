@@ -68,10 +68,8 @@ def test_reading_is_no_change_and_a_change_is_undone(watched: Notebook, subtests
     for case, (setup, read, change, value) in ROWS.items():
         with subtests.test(case):
             expression = f"repr({value})"
-            watched.run(setup, "%ckpt save kept")
-            points = len(watched.run("%ckpt history").points)
-            watched.run(read)
-            assert len(watched.run("%ckpt history").points) == points
+            points = len(watched.run(setup, "%ckpt save kept", "%ckpt history").points)
+            assert len(watched.run(read, "%ckpt history").points) == points
             compared = watched.run("%ckpt diff kept").compared
             assert {difference.change for difference in compared.differences} <= {"same"}
             before = watched.run(expression)
@@ -185,8 +183,7 @@ def test_a_change_of_the_same_cell_is_not_reported(watched: Notebook) -> None:
 
 
 def test_code_that_can_touch_everything_is_not_reported(watched: Notebook) -> None:
-    watched.run("y = [0]")
-    assert notes(watched.run("exec('y.append(1)')\n%ckpt save kept")) == ""
+    assert notes(watched.run("y = [0]", "exec('y.append(1)')\n%ckpt save kept")) == ""
 
 
 def test_a_save_without_auto_reports_nothing(notebook: Notebook) -> None:

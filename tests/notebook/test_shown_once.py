@@ -78,8 +78,7 @@ def test_a_result_that_is_assigned_is_the_object(notebook: Notebook) -> None:
 
 
 def test_the_last_line_is_still_the_result_of_its_cell(notebook: Notebook) -> None:
-    notebook.run("x = 1")
-    assert notebook.run("%ckpt save n") is notebook.names["_"]
+    assert notebook.run("x = 1", "%ckpt save n") is notebook.names["_"]
 
 
 def test_a_result_that_a_module_drops_is_shown(
@@ -92,13 +91,8 @@ def test_a_result_that_a_module_drops_is_shown(
 
 
 SOON = "import nbckpt.notebook.magic as m\nm.CheckpointMagics.progress_delay = 0.0\nb = b'x' * 9_000_000"
-PROGRESS = [
-    "%ckpt save p b",
-    "print(_.saved.ref)",
-    "r = %ckpt save p b",
-    "%ckpt save p b\nz = 1",
-    "%ckpt save p b;",
-]
+SAVE = "%ckpt save p b"
+PROGRESS = [SAVE, "print(_.saved.ref)", f"r = {SAVE}", f"{SAVE}\nz = 1", f"{SAVE};"]
 TRIALS = [
     "%ckpt run f --name a --wait\nz = 1",
     "for i in range(2):\n    %ckpt run f --executor inline",
@@ -113,15 +107,8 @@ def test_in_a_kernel_a_result_is_shown_once(
 ) -> None:
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     define = "def f(config):\n    nbckpt.report(loss=1)"
-    sources = [
-        MAKE,
-        *(cell for cell, _ in CELLS.values()),
-        *WARNING.values(),
-        define,
-        *TRIALS,
-        SOON,
-        *PROGRESS,
-    ]
+    sources = [MAKE, *(cell for cell, _ in CELLS.values()), *WARNING.values(), define, *TRIALS]
+    sources += [SOON, *PROGRESS]
     made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in sources])
     kernels.client_of(made, tmp_path).execute()
     outputs = (cell.outputs for cell in made.cells)
@@ -161,12 +148,8 @@ def test_in_terminal_ipython_a_result_is_shown_once(tmp_path: Path) -> None:
         check=True,
         timeout=120,
     )
-    assert [done.stdout.count(text) for text in ("Saved n@", "Saved m@", "as k@1", "checkpoints in")] == [
-        2,
-        1,
-        1,
-        0,
-    ]
+    shown = ("Saved n@", "Saved m@", "as k@1", "checkpoints in")
+    assert [done.stdout.count(text) for text in shown] == [2, 1, 1, 0]
 
 
 class Moved(Result):

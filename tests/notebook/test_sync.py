@@ -137,9 +137,8 @@ def test_sync_status_names_experiments_that_are_not_pushed(
 ) -> None:
     there = tmp_path / "there"
     for folder in (None, there / "experiments"):
-        nbckpt.run(lambda config: nbckpt.report(loss=1.0), name="e", folder=folder, executor="inline").wait(
-            60
-        )
+        made = nbckpt.run(lambda config: nbckpt.report(loss=1.0), name="e", folder=folder, executor="inline")
+        made.wait(60)
     notebook.run(f"%ckpt sync {there} --period 0 --no-saves")
     said = f"Not copied from experiment e: e: {there} has another experiment of this name"
     assert said in str(notebook.run("%ckpt sync --now"))

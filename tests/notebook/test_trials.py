@@ -46,8 +46,7 @@ def trained(notebook: Notebook) -> Notebook:
 
 def wait(notebook: Notebook) -> None:
     """Let the newest experiment go on to its end."""
-    notebook.run("gate.release(1000)")
-    assert notebook.run("%ckpt trials").experiment.wait(60)
+    assert notebook.run("gate.release(1000)", "%ckpt trials").experiment.wait(60)
 
 
 def test_values_are_literals_or_variables_also_in_lists(trained: Notebook) -> None:
@@ -179,8 +178,7 @@ def test_an_unknown_name_is_shown_with_the_known_ones(trained: Notebook, subtest
 
 def test_trials_shows_the_newest_and_names_the_others(trained: Notebook) -> None:
     trained.run("%ckpt run train fails=1 --name first --wait")
-    trained.run("%ckpt run train --name second --wait")
-    shown = trained.run("%ckpt trials")
+    shown = trained.run("%ckpt run train --name second --wait", "%ckpt trials")
     assert shown.experiment.name == "second"
     ((name, trials, began),) = shown.others
     assert (name, trials) == ("first", "1 trial, 1 failed")
@@ -213,9 +211,8 @@ def test_a_requested_checkpoint_comes_with_the_next_result(trained: Notebook) ->
     )
     experiment = trained.run("%ckpt run counts --grid lr=1,2 --name e --concurrent 2")
     until(lambda: [trial.status for trial in experiment.trials] == ["RUNNING"] * 2)
-    assert str(trained.run("%ckpt checkpoint")).startswith(
-        "t0, t1 of e save a checkpoint with the next result."
-    )
+    said = str(trained.run("%ckpt checkpoint"))
+    assert said.startswith("t0, t1 of e save a checkpoint with the next result.")
     assert "t1 of e saves a checkpoint" in str(trained.run("%ckpt checkpoint e/t1"))
     wait(trained)
     assert [trial.checkpoint_name for trial in experiment.trials] == ["checkpoint_000001"] * 2
@@ -241,8 +238,7 @@ def test_output_after_the_end_of_the_cell_is_in_the_log(trained: Notebook) -> No
 
 
 def test_a_failed_trial_is_shown_and_resumed_on_request(trained: Notebook) -> None:
-    trained.run("%ckpt run train fails=1 --name e --wait")
-    shown = str(trained.run("%ckpt show t0"))
+    shown = str(trained.run("%ckpt run train fails=1 --name e --wait", "%ckpt show t0"))
     assert "e/t0: failed, 2 results" in shown
     assert 'raise ValueError("it went wrong")' in shown
     assert "Retry failed trials: %ckpt resume e --errored" in trained.error("%ckpt resume")
@@ -268,15 +264,13 @@ def test_the_hint_of_a_metric_with_a_space_can_be_typed(trained: Notebook) -> No
 
 def test_learning_curves_are_a_picture_with_words(trained: Notebook) -> None:
     trained.run("%ckpt run train --grid lr=2,1,3 --name e --wait")
-    trained.run("%ckpt run folders --name f --wait")
-    shown = trained.run("%ckpt plot e").page()
+    shown = trained.run("%ckpt run folders --name f --wait", "%ckpt plot e").page()
     assert (shown.headline, shown.notes) == ("e: loss", ())
     alt = "loss of t1, t0, t2 of e, by iteration. Best by loss (min): t1, 0.25."
     assert shown.pictures[0].alt == alt
     assert shown.pictures[0].data.startswith(b"<?xml")
-    assert trained.run("%ckpt plot e t2 t0 --metric loss").picture.alt.startswith(
-        "loss of t2, t0 of e, by iter"
-    )
+    chosen = trained.run("%ckpt plot e t2 t0 --metric loss").picture.alt
+    assert chosen.startswith("loss of t2, t0 of e, by iter")
     assert trained.run("%ckpt plot e/t1 t0").picture.alt.startswith("loss of t1, t0 of e, by iter")
     assert trained.run("%ckpt plot").picture.alt == trained.run("%ckpt plot t0").picture.alt
     for line, words in {
@@ -301,8 +295,7 @@ def test_trials_are_shown_page_by_page_the_best_first(trained: Notebook) -> None
 
 
 def test_a_trials_dict_is_restored_and_undo_reverts_it(trained: Notebook) -> None:
-    trained.run("%ckpt run train --name e --wait")
-    trained.run("step = live = [1]")
+    trained.run("%ckpt run train --name e --wait", "step = live = [1]")
     assert trained.run("%ckpt restore t0@3 --dry-run").changes == {"step": "changed"}
     assert trained.names["step"] == [1]
     result = trained.run("%ckpt restore e/t0@3")
@@ -315,16 +308,14 @@ def test_a_trials_dict_is_restored_and_undo_reverts_it(trained: Notebook) -> Non
 
 
 def test_restoring_a_trials_folder_shows_its_path(trained: Notebook) -> None:
-    trained.run("%ckpt run folders --name e --wait")
-    result = trained.run("%ckpt restore t0@7")
+    result = trained.run("%ckpt run folders --name e --wait", "%ckpt restore t0@7")
     assert (Path(result.path) / "model.txt").read_text() == "weights"
     assert str(result.path) in str(result)
 
 
 def test_a_name_of_checkpoint_and_trial_means_the_checkpoint(trained: Notebook) -> None:
     """The output also names the trial."""
-    trained.run("%ckpt run train --name e --wait")
-    trained.run("kept = 1\n%ckpt save t0 kept")
+    trained.run("%ckpt run train --name e --wait", "kept = 1\n%ckpt save t0 kept")
     shown = str(trained.run("%ckpt show t0"))
     assert shown.startswith("t0@1")
     assert "The trial is e/t0." in shown
@@ -333,8 +324,7 @@ def test_a_name_of_checkpoint_and_trial_means_the_checkpoint(trained: Notebook) 
 
 
 def test_rm_removes_experiments_and_checkpoints_together(trained: Notebook, tmp_path: Path) -> None:
-    trained.run("%ckpt run train --name e --wait")
-    trained.run("kept = 1\n%ckpt save kept kept")
+    trained.run("%ckpt run train --name e --wait", "kept = 1\n%ckpt save kept kept")
     folder = tmp_path / ".nbckpt" / "experiments" / "e"
     assert "Would remove the experiment e" in str(trained.run("%ckpt rm e --dry-run"))
     assert folder.is_dir()
@@ -369,8 +359,7 @@ def test_an_experiment_that_runs_is_not_removed(trained: Notebook) -> None:
 
 
 def test_functions_experiments_and_trials_are_completed(trained: Notebook) -> None:
-    trained.run("%ckpt run train --name morning --wait")
-    trained.run("%ckpt run train --name evening --wait")
+    trained.run("%ckpt run train --name morning --wait", "%ckpt run train --name evening --wait")
     assert completions(trained, "%ckpt run tr") == ["train"]
     assert "seen" not in completions(trained, "%ckpt run ")
     assert completions(trained, "%ckpt trials mor") == ["morning"]
@@ -404,8 +393,7 @@ def test_running_trials_are_synced(trained: Notebook, tmp_path: Path) -> None:
 
 
 def test_show_describes_the_named_checkpoint(trained: Notebook) -> None:
-    trained.run("%ckpt run train --name e --wait")
-    shown = trained.run("%ckpt show e/t0@2")
+    shown = trained.run("%ckpt run train --name e --wait", "%ckpt show e/t0@2")
     assert str(shown).startswith("e/t0@2: loss ")
     assert "step        int              17 bytes  2" in str(shown)
     assert str(shown).endswith("Restore: %ckpt restore e/t0@2")

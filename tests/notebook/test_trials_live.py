@@ -146,8 +146,7 @@ def test_updates_need_a_change_and_come_at_most_four_per_second(
 
 
 def test_a_terminal_prints_the_result_once(notebook: Notebook, capsys: pytest.CaptureFixture[str]) -> None:
-    notebook.run(TRAIN)
-    notebook.run("gate.release(3)")
+    notebook.run(TRAIN, "gate.release(3)")
     capsys.readouterr()
     notebook.run("%ckpt run train --name once --wait")
     assert capsys.readouterr().out.count("once: 1 trial, 1 done") == 1

@@ -29,8 +29,7 @@ def wire(typed: Typed, clock: Clock) -> HistoryWire:
 @pytest.fixture
 def watched(watched: Notebook) -> Notebook:
     """A notebook with three states."""
-    watched.run("a = [1]")
-    watched.run("b = 2")
+    watched.run("a = [1]", "b = 2")
     settle(watched, "a = [1, 2]; del b")
     return watched
 
@@ -99,8 +98,7 @@ def test_auto_off_while_history_is_open_is_told(watched: Notebook, wire: History
 
 def test_arrays_that_changed_have_shapes_and_dtypes(notebook: Notebook, wire: HistoryWire) -> None:
     pytest.importorskip("numpy")
-    notebook.run(AUTO_ON)
-    notebook.run("import numpy as np; a = np.zeros(5); b = 1")
+    notebook.run(AUTO_ON, "import numpy as np; a = np.zeros(5); b = 1")
     settle(notebook, "a = np.ones((3, 2), dtype='int8'); b = 2")
     last, first, *_ = rows_of(wire.full())
     old, new = "5 values float64", "3 \N{MULTIPLICATION SIGN} 2 int8"
@@ -135,8 +133,7 @@ def test_going_tells_first_then_goes_and_comes_back(watched: Notebook, wire: His
 
 
 def test_a_way_is_undone_while_history_is_off_too(watched: Notebook, wire: HistoryWire) -> None:
-    watched.run("%ckpt auto off")
-    watched.run("a = 'later'")
+    watched.run("%ckpt auto off", "a = 'later'")
     wire.act("goto", [ref_of(wire, "b = 2")], {})
     assert watched.names["a"] == [1]
     assert wire.act("undo", [], {})["ok"]
@@ -228,10 +225,8 @@ def test_cells_that_failed_and_changed_nothing_are_told(
     settle(watched, "unknown")
     clock.time += 2
     (message,) = wire.changes()
-    assert [(failed["source"], failed["error"]) for failed in message["failed"]] == [
-        ("unknown", "NameError"),
-        ("{}['w']", "KeyError"),
-    ]
+    failures = [(failed["source"], failed["error"]) for failed in message["failed"]]
+    assert failures == [("unknown", "NameError"), ("{}['w']", "KeyError")]
     assert message["rows"] == []
     settle(watched, "a = 'new'")
     assert head_of(wire)["failed"] == []

@@ -109,9 +109,8 @@ GO_ON = "go_on()"
 def begun(lab: Lab, name: str, *cells: str) -> Locator:
     """Open a notebook, run two trials, which wait, and return the panel with them."""
     run = f"trials = nbckpt.run(train, {{'lr': nbckpt.grid_search([0.1, 0.01])}}, name='{name}')"
-    panel = lab.opened(f"{name}.ipynb", WAITING_TRIALS, run, "%ckpt panel trials", *cells, run=3).locator(
-        ".nb-panel"
-    )
+    output = lab.opened(f"{name}.ipynb", WAITING_TRIALS, run, "%ckpt panel trials", *cells, run=3)
+    panel = output.locator(".nb-panel")
     shows(panel, "t1", "Running")
     return panel
 

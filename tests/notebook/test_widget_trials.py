@@ -87,24 +87,16 @@ def fails(config: dict[str, Any]) -> None:
 
 def test_without_experiments_the_browser_gets_an_empty_list(place: Place) -> None:
     (message,) = place.full()
-    assert (message["kind"], message["experiment"], message["rows"], message["reset"]) == (
-        "trials",
-        "",
-        [],
-        True,
-    )
+    assert (message["kind"], message["experiment"]) == ("trials", "")
+    assert (message["rows"], message["reset"]) == ([], True)
     assert place.changes() == []
 
 
 def test_rows_have_settings_metrics_and_status(place: Place) -> None:
     place.run(falling, {"lr": nbckpt.grid_search([0.1, 0.4]), "batch": 32}, name="grid").wait()
     (head, sparks) = place.full()
-    assert (head["experiment"], head["metric"], head["mode"], head["mode_is_guess"]) == (
-        "grid",
-        "loss",
-        "min",
-        False,
-    )
+    assert (head["experiment"], head["metric"]) == ("grid", "loss")
+    assert (head["mode"], head["mode_is_guess"]) == ("min", False)
     assert (head["settings"], head["same"], head["metrics"]) == (["lr"], {"batch": 32}, ["loss", "accuracy"])
     assert head["experiments"] == [{"name": "grid", "running": 0, "done": 2, "failed": 0, "total": 2}]
     assert (head["total"], head["summary"]["done"]) == (2, 2)
@@ -220,10 +212,8 @@ def test_repeated_results_replace_the_former_points() -> None:
         thinned.add(Point(step, step, 1.0))
     thinned.cut(4)
     thinned.add(Point(5, 5, 2.0))
-    assert [(point.step, point.value) for point in thinned] == [
-        *((step, 1.0) for step in range(1, 5)),
-        (5, 2.0),
-    ]
+    former = [(step, 1.0) for step in range(1, 5)]
+    assert [(point.step, point.value) for point in thinned] == [*former, (5, 2.0)]
     thinned.cut(0)
     assert list(thinned) == []
 
@@ -259,14 +249,8 @@ def climbing(config: dict[str, Any]) -> None:
 
 
 def test_curves_have_the_steps_at_which_trials_were_compared(place: Place) -> None:
-    made = place.run(
-        climbing,
-        {"lr": nbckpt.grid_search([0.1, 0.2, 0.3])},
-        metric="loss",
-        mode="min",
-        scheduler=nbckpt.trials.ASHA(max_t=9),
-        executor="inline",
-    )
+    options = {"metric": "loss", "mode": "min", "scheduler": nbckpt.trials.ASHA(max_t=9)}
+    made = place.run(climbing, {"lr": nbckpt.grid_search([0.1, 0.2, 0.3])}, executor="inline", **options)
     made.wait()
     assert place.full()[0]["compared"] == "rungs"
     marks = {name: steps for message in place.changes() for name, steps in message.get("marks", {}).items()}
@@ -292,14 +276,8 @@ def test_the_first_comparison_at_a_rung_counts(tmp_path: Path) -> None:
 
     decision = {"event": "decision", "do": "pause", "rung": 0, "value": 0.5}
     restart = {"event": "start", "iteration": 2}
-    events = [
-        *map(result, (1, 2, 3)),
-        decision,
-        restart,
-        *map(result, (3, 4)),
-        decision,
-        {**decision, "rung": 1},
-    ]
+    before, after = map(result, (1, 2, 3)), map(result, (3, 4))
+    events = [*before, decision, restart, *after, decision, {**decision, "rung": 1}]
     (tmp_path / "t0").mkdir()
     (tmp_path / "t0" / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
     tail = Tail(tmp_path / "t0", "loss")

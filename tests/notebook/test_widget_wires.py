@@ -41,8 +41,7 @@ def ref_of(wire: CheckpointsWire, label: str) -> str:
 
 
 def test_the_list_has_what_was_saved_newest_first(notebook: Notebook, wire: CheckpointsWire) -> None:
-    notebook.run("alpha = 1\n%ckpt save one -m first")
-    notebook.run("%ckpt save two")
+    notebook.run("alpha = 1\n%ckpt save one -m first", "%ckpt save two")
     (message,) = wire.full()
     assert (message["kind"], message["total"], message["of_trials"]) == ("checkpoints", 2, 0)
     two, one = message["rows"]
@@ -184,13 +183,11 @@ def test_now_waits_for_the_running_cell(notebook: Notebook, wire: CheckpointsWir
 
 
 def test_a_restore_tells_first_and_can_be_undone(notebook: Notebook, wire: CheckpointsWire) -> None:
-    notebook.run("a, b = [1, 2], 2\n%ckpt save one")
-    notebook.run("a, b, c = [1, 2, 3], 3, 4")
+    notebook.run("a, b = [1, 2], 2\n%ckpt save one", "a, b, c = [1, 2, 3], 3, 4")
     ref = ref_of(wire, "one@1")
     dry = wire.act("restore", [ref], {"dry": True, "names": ["a"]})
-    assert dry["text"] == (
-        "Restore from one@1: a (3 items → 2 items) will be replaced. Nothing else changes."
-    )
+    said = "Restore from one@1: a (3 items → 2 items) will be replaced. Nothing else changes."
+    assert dry["text"] == said
     assert dry["confirm"] == "Restore 1 variable"
     assert notebook.names["a"] == [1, 2, 3]
     done = wire.act("restore", [ref], {"names": ["a"]})
@@ -256,8 +253,7 @@ def test_ids_of_another_kind_are_refused(ids: list[Any], wire: CheckpointsWire) 
 
 
 def test_two_checkpoints_are_compared(notebook: Notebook, wire: CheckpointsWire) -> None:
-    notebook.run("x, y = 1, 2\n%ckpt save one")
-    notebook.run("x = 5\n%ckpt save two")
+    notebook.run("x, y = 1, 2\n%ckpt save one", "x = 5\n%ckpt save two")
     data = wire.detail("compare", [ref_of(wire, "one@1"), ref_of(wire, "two@1")], {})["data"]
     assert data["rows"] == [{"name": "x", "change": "changed", "details": ["1 -> 5 (+400.0%)"]}]
     assert data["same"] == 1
@@ -336,8 +332,7 @@ def test_a_cancelled_save_publishes_nothing(notebook: Notebook, typed: Typed, cl
 
 def test_the_tab_counts_checkpoints_of_a_folder(notebook: Notebook, wire: CheckpointsWire) -> None:
     assert wire.tab() == "0"
-    notebook.run("a = 1")
-    notebook.run("%ckpt save one")
+    notebook.run("a = 1", "%ckpt save one")
     assert wire.tab() == "1"
 
 
@@ -472,8 +467,7 @@ def panes(notebook: Notebook, typed: Typed, tmp_path: Path) -> dict[str, Wire]:
         notebook.shell.run_line_magic("ckpt", f"save {words}")
     notebook.run(RUN)
     notebook.shell.run_line_magic("ckpt", AUTO_ON.removeprefix("%ckpt "))
-    notebook.run("number = 3")
-    notebook.run("number = 4")
+    notebook.run("number = 3", "number = 4")
     typed.run("sync", str(tmp_path / "there"), "--period", "0", "--no-saves")
     made = wires_of(typed, list)
     for wire in made.values():
@@ -515,9 +509,7 @@ def answered(wire: Wire, verb: str, ids: list[str], options: dict[str, Any]) -> 
 
 def shown(message: dict[str, Any]) -> str:
     """Return a message as text, without the sources of cells and what the user wrote."""
-    data = {
-        name: value for name, value in message.get("data", {}).items() if name not in {"source", "message"}
-    }
+    data = {**message.get("data", {}), "source": "", "message": ""}
     return json.dumps(message | {"data": data}, default=str)
 
 

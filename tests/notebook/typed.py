@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from nbckpt.commands import TABLE, Session, parse
 from nbckpt.commands.table import Bar
-from nbckpt.notebook.magic import CheckpointMagics
 from nbckpt.render import Result
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ class Typed:
     """
 
     def __init__(self, notebook: Notebook) -> None:
-        self._magics = notebook.shell.magics_manager.registry[CheckpointMagics.__name__]
+        self._magics = notebook.magics
         self.ran: list[str] = []
         self.busy = False
 

@@ -1,9 +1,12 @@
-"""The live table below the cell that runs an experiment: a widget below a copy, which lasts."""
+"""The panel and the live table as widgets, and their static copies: what lasts, and how seldom it is made."""
 
 from __future__ import annotations
 
 import re
 import sys
+import threading
+import time
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,32 +16,225 @@ from comm import get_comm_manager
 pytest.importorskip("ipywidgets", minversion="8")
 pytest.importorskip("anywidget")
 
+from nbckpt.core.history import History
+from nbckpt.core.references import Entry
+from nbckpt.notebook import static_copy
 from nbckpt.notebook.live import View
-from nbckpt.notebook.magic import CheckpointMagics
+from nbckpt.notebook.runner import CommandRunner
 from nbckpt.notebook.widget.live_table import LiveTable
-from notebook.conftest import Notebook
+from nbckpt.notebook.widget.panel import WidgetPanel
+from notebook.conftest import AUTO_ON, Notebook
 from notebook.test_trials_live import Outputs, ended, join, made, outputs
 from waiting import until
+
+__all__ = ["outputs"]
+
+RUN_OF_THREE = """
+import nbckpt
+def train(config):
+    if config["lr"] == 3:
+        nbckpt.report({"loss": 0.001})
+        raise ValueError("diverged")
+    nbckpt.report({"loss": config["lr"] / 7})
+_ = nbckpt.run(train, {"lr": nbckpt.grid_search([1, 2, 3])}, name="tune", executor="inline")
+"""
+WAITS = """
+import nbckpt, threading, time
+gate = threading.Semaphore(0)
+def train(config):
+    nbckpt.report(loss=config["lr"])
+    assert gate.acquire(timeout=60)
+def reports(config):
+    for step in range(30):
+        nbckpt.report(loss=step)
+        time.sleep(0.1)
+"""
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The commands that the panel ran."""
+    words: list[str] = []
+    run = CommandRunner.run
+
+    def noted(self: CommandRunner, *command: str, **more: Any) -> Any:
+        words.append(" ".join(command))
+        return run(self, *command, **more)
+
+    monkeypatch.setattr(CommandRunner, "run", noted)
+    return words
+
+
+@pytest.fixture(autouse=True)
+def copy(published: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> Callable[[], str]:
+    """Ask for the panel as one widget; return what returns its newest copy."""
+    monkeypatch.setenv("NBCKPT_PANEL", "widget")
+
+    def newest() -> str:
+        copies = [output["data"].get("text/html", "") for output in published]
+        return str([html for html in copies if "data-nbckpt-copy" in html][-1])
+
+    return newest
+
+
+def test_trials_are_in_front_if_there_are_some(notebook: Notebook, ran: list[str]) -> None:
+    notebook.run("%ckpt panel")
+    assert ran == ["ls -n 10"]
+    notebook.run(RUN_OF_THREE)
+    ran.clear()
+    notebook.run("%ckpt panel")
+    assert "trials -n 10" in ran
+
+
+def test_the_line_of_the_copy_names_the_best_trial(notebook: Notebook, copy: Callable[[], str]) -> None:
+    notebook.run(RUN_OF_THREE, "%ckpt panel trials")
+    assert "Best: t0, loss 0.1429" in copy()
+
+
+def test_the_best_trial_is_in_the_copy_if_not_all_fit(notebook: Notebook, copy: Callable[[], str]) -> None:
+    notebook.run(RUN_OF_THREE.replace("[1, 2, 3]", "list(range(40, 0, -1))"), "%ckpt panel trials")
+    html = copy()
+    assert "Best: t39, loss 0.1429" in html
+    assert "<td>t39</td>" in html
+    assert "10 of 40 trials, the best by loss (min) first" in html
+
+
+def test_a_cell_that_saves_nothing_runs_no_command(notebook: Notebook, ran: list[str]) -> None:
+    notebook.run("a = 1")
+    for pane in ("checkpoints", "trials", "history", "sync"):
+        notebook.run(f"%ckpt panel {pane}")
+        ran.clear()
+        notebook.run("a += 1", "a += 1")
+        assert ran == [], pane
+
+
+def test_a_save_renews_the_copy(notebook: Notebook, copy: Callable[[], str]) -> None:
+    notebook.run("a = 1", "%ckpt panel checkpoints", "%ckpt save kept")
+    assert "kept@1" in copy()
+
+
+def until_copied(copy: Callable[[], str], text: str) -> None:
+    until(lambda: text in copy())
+    until(lambda: "nbckpt-panel" not in [thread.name for thread in threading.enumerate()])
+
+
+def test_the_copy_tells_the_end_of_trials_in_the_background(
+    notebook: Notebook, copy: Callable[[], str]
+) -> None:
+    notebook.run(WAITS, "live = nbckpt.run(train, {'lr': nbckpt.grid_search([1, 2])}, name='back')")
+    until(lambda: [trial.status for trial in notebook.names["live"].trials] == ["RUNNING"] * 2)
+    notebook.run("%ckpt panel")
+    assert "2 running" in copy()
+    notebook.names["gate"].release(2)  # no later cell, and no browser
+    until_copied(copy, "2 done")
+
+
+def test_a_long_run_renews_the_copy_once_a_period_at_most(
+    notebook: Notebook,
+    published: list[dict[str, Any]],
+    copy: Callable[[], str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(static_copy, "PERIOD_S", 1.0)
+    notebook.run(WAITS, "experiment = nbckpt.run(reports, {}, name='long');", "%ckpt panel")
+    before, began = len(published), time.monotonic()
+    until_copied(copy, "1 done")
+    assert 1 < len(published) - before <= 3 + (time.monotonic() - began) / static_copy.PERIOD_S
+
+
+def test_a_turn_to_another_tab_renews_the_copy(
+    notebook: Notebook,
+    published: list[dict[str, Any]],
+    ran: list[str],
+    copy: Callable[[], str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(static_copy, "PERIOD_S", 0.5)
+    notebook.run("kept_value = 1\n%ckpt save kept\n%ckpt panel sync")
+    assert "not synced" in copy()
+    notebook.magics.panel.channel.hear({"kind": "follow", "pane": "checkpoints"}, [])
+    until(lambda: "kept@1" in copy())
+    before = len(published), len(ran)
+    time.sleep(static_copy.PERIOD_S + 0.5)  # a browser looks, and nothing changes
+    assert (len(published), len(ran)) == before
+
+
+def test_a_tab_that_is_not_there_is_refused() -> None:
+    with pytest.raises(Exception, match="there is no tab 'x'"):
+        WidgetPanel(lambda: pytest.fail("no session is needed"), lambda: False, "x")
+
+
+SHOWN = 10
+"""The rows of a copy."""
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The ids of the manifests that were read."""
+    ids: list[str] = []
+    look = History.read
+
+    def noted(self: History, entry: Entry) -> Any:
+        ids.append(entry.id)
+        return look(self, entry)
+
+    monkeypatch.setattr(History, "read", noted)
+    return ids
+
+
+def test_a_copy_of_checkpoints_reads_the_rows_that_it_shows(
+    notebook: Notebook, read: list[str], copy: Callable[[], str]
+) -> None:
+    for step in range(3 * SHOWN):
+        notebook.run(f"step = {step}\n%ckpt save step")
+    read.clear()
+    notebook.run("%ckpt panel checkpoints")
+    assert len(read) == SHOWN
+    assert "30 checkpoints" in copy()
+
+
+def test_a_copy_of_history_reads_the_rows_that_it_shows(
+    notebook: Notebook, read: list[str], copy: Callable[[], str]
+) -> None:
+    notebook.run(AUTO_ON)
+    for step in range(3 * SHOWN):
+        notebook.run(f"step = {step}")
+    notebook.run("%ckpt history")  # the last point is written
+    read.clear()
+    notebook.run("%ckpt panel history")
+    assert len(set(read)) <= SHOWN + 1  # and where the variables are
+    assert "older in the store" in copy()
+
+
+HOSTILE = "</pre></details><img src=x onerror=alert(1)>"
+FAILS = f"""
+import nbckpt
+def train(config):
+    nbckpt.report({{"loss": 1.0, {HOSTILE!r}: 2.0}})
+    raise ValueError({HOSTILE!r})
+_ = nbckpt.run(train, {{"name": {HOSTILE!r}}}, name="tune", metric="loss", executor="inline")
+%ckpt note tune/t0 "{HOSTILE}"
+"""
+
+
+@pytest.mark.parametrize(
+    ("pane", "shown"), [("checkpoints", "&lt;/pre&gt;&lt;/details&gt;"), ("trials", "onerror=alert(1)&gt;")]
+)
+def test_hostile_texts_are_no_markup_in_a_copy(
+    notebook: Notebook, copy: Callable[[], str], pane: str, shown: str
+) -> None:
+    notebook.run(f"text = 1\n%ckpt save text -m '{HOSTILE}'", FAILS, f"%ckpt panel {pane}")
+    html = copy()
+    assert "<img" not in html
+    assert shown in html
+
 
 RUN = "e = %ckpt run train --name e --grid lr=0.1,0.2"
 
 
-__all__ = ["outputs"]
-
-
-@pytest.fixture(autouse=True)
-def _tables(notebook: Notebook, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let live tables be shown."""
-    monkeypatch.delenv("NBCKPT_PANEL")
-
-
-def live_of(notebook: Notebook) -> Any:
-    return notebook.shell.magics_manager.registry[CheckpointMagics.__name__].live
-
-
 def mounted(notebook: Notebook) -> list[LiveTable]:
     """Return the live tables that are open."""
-    return [view.mounted for view in live_of(notebook).mounted]
+    return [view.mounted for view in notebook.magics.live.mounted]
 
 
 def table_of(notebook: Notebook) -> LiveTable:
@@ -93,9 +289,8 @@ def test_a_pause_and_a_resume_in_the_table_are_followed(notebook: Notebook, outp
     notebook.run(RUN)
     table = table_of(notebook)
     answers = heard(table, FOLLOW, act("pause"))
-    assert [answer["text"] for answer in answers if answer["kind"] == "answer"] == [
-        "Pausing all trials of e."
-    ]
+    (answer,) = [answer["text"] for answer in answers if answer["kind"] == "answer"]
+    assert answer == "Pausing all trials of e."
     notebook.run("gate.release(2)")
     join()
     assert "2 paused" in outputs[-1]["data"]["text/plain"]
@@ -108,13 +303,13 @@ def test_a_pause_and_a_resume_in_the_table_are_followed(notebook: Notebook, outp
 def test_trials_that_end_as_soon_as_they_resume_are_shown(notebook: Notebook, outputs: Outputs) -> None:
     notebook.run(RUN)
     table = table_of(notebook)
-    (view,) = live_of(notebook).mounted
+    (view,) = notebook.magics.live.mounted
     heard(table, FOLLOW, act("pause"))
     notebook.run("gate.release(2)")
     join()
     assert "2 paused" in outputs[-1]["data"]["text/plain"]
     notebook.run("gate.release(1000); e.resume(); assert e.wait()")
-    live_of(notebook).start(notebook.names["e"], view)  # the deed is over; so are the trials
+    notebook.magics.live.start(notebook.names["e"], view)  # the deed is over; so are the trials
     assert "2 done" in outputs[-1]["data"]["text/plain"]
 
 
@@ -145,7 +340,7 @@ def test_a_table_that_cannot_be_made_leaves_the_output(
 
     monkeypatch.setattr(LiveTable, "__init__", fails)
     notebook.run(RUN)
-    until(lambda: not live_of(notebook).views[notebook.names["e"]][0].is_new)
+    until(lambda: not notebook.magics.live.views[notebook.names["e"]][0].is_new)
     ended(notebook)
     assert "2 trials, 2 done" in outputs[-1]["data"]["text/html"]
 
@@ -155,7 +350,7 @@ def test_an_experiment_of_another_folder_has_no_buttons(
 ) -> None:
     """Commands would not reach it, or would reach another one of the same name."""
     notebook.run(f"e = nbckpt.run(train, {{}}, name='e', folder={str(tmp_path / 'far')!r})\ne")
-    until(lambda: not live_of(notebook).views[notebook.names["e"]][0].is_new)
+    until(lambda: not notebook.magics.live.views[notebook.names["e"]][0].is_new)
     assert mounted(notebook) == []
 
 
@@ -192,7 +387,7 @@ def test_runs_that_follow_each_other_quickly_have_one_table(
     monkeypatch.setattr(notebook.shell, "get_parent", lambda: {"metadata": {"cellId": "a"}}, raising=False)
     for _ in range(6):
         notebook.run("e")
-    views = live_of(notebook).views[notebook.names["e"]]
+    views = notebook.magics.live.views[notebook.names["e"]]
     until(lambda: views[-1].mounted)
     assert [bool(view.mounted) for view in views] == [True, *[False] * 5, True]
 
@@ -205,7 +400,7 @@ def test_four_tables_stay_and_none_after_the_extension(notebook: Notebook, outpu
     first = table_of(notebook)
     for _ in range(6):
         notebook.run("e")
-    views = live_of(notebook).views[notebook.names["e"]]
+    views = notebook.magics.live.views[notebook.names["e"]]
     until(lambda: all(view.mounted for view in views[-4:]) and first.widget.comm is None)
     assert len(mounted(notebook)) == 4
     ended(notebook)
