@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 import nbckpt
-from nbckpt.trials import Experiment
+from nbckpt.trials import Experiment, FunctionRunner, wrap_function
 from nbckpt.trials.engine import shutdown
 from nbckpt.trials.engine.pool import WorkerPool
 from nbckpt.trials.model import optuna as optuna_parts
 
 SECONDS = 60
+Start = Callable[..., FunctionRunner]
 
 
 @pytest.fixture(autouse=True)
@@ -64,6 +65,12 @@ def ran(train: Any, config: Any = None, **options: Any) -> Experiment:
     return experiment
 
 
+def contents(folder: Path) -> dict[str, bytes]:
+    """Return all files below a folder."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+
 def forget(experiment: Experiment) -> Path:
     """Forget an experiment as a restart of the kernel does, and return its folder."""
     assert experiment.wait(SECONDS)
@@ -90,3 +97,20 @@ def before_it_leaves(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Call
     monkeypatch.setattr(WorkerPool, "forget", late)
     yield begin
     may_leave.set()
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Make runners that are stopped after the test; each has a folder of its own unless one is named."""
+    runners: list[FunctionRunner] = []
+
+    def begin(
+        function: Any, config: Mapping[str, Any] | None = None, place: str = "", **options: Any
+    ) -> FunctionRunner:
+        folder = tmp_path / (place or f"trial{len(runners)}")
+        runners.append(wrap_function(function, **options)(config, folder, trial_name="e/t0", trial_id="t0"))
+        return runners[-1]
+
+    yield begin
+    for runner in runners:
+        runner.stop()

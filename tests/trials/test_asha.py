@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from trials.conftest import forget, ran
+from trials.conftest import SECONDS, forget, ran
 from trials.kills import Killed, kill_at
 
 import nbckpt
@@ -27,8 +27,6 @@ from nbckpt.trials.model import optuna, summary_file
 from nbckpt.trials.model.decision import Decision
 from nbckpt.trials.model.journal import Journal
 from nbckpt.trials.model.trial import Trial, is_held, state_of
-
-SECONDS = 60
 
 
 def trial_at(number: int, time: float, loss: float) -> Trial:

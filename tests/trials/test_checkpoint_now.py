@@ -10,7 +10,7 @@ from typing import Any
 
 import cloudpickle
 import pytest
-from trials.conftest import ran
+from trials.conftest import SECONDS, ran
 
 import nbckpt
 from nbckpt.errors import UsageError
@@ -27,8 +27,6 @@ from nbckpt.trials.views.statuses import states_of
 from waiting import until
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # as the functions of a notebook
-
-SECONDS = 60
 
 
 class Steps:

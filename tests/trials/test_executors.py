@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from trials.conftest import ran
+from trials.conftest import SECONDS, ran
 
 import nbckpt
 from nbckpt.errors import StoreError, UsageError
@@ -26,8 +26,6 @@ from nbckpt.trials import Callback, Experiment, Status, Trial, Worker
 from nbckpt.trials.engine.runner import Runner
 from nbckpt.trials.executors import NAMES, Job, ThreadExecutor, open_executor, others
 from nbckpt.trials.model.journal import Journal
-
-SECONDS = 60
 
 
 class TestThread(ExecutorTests):

@@ -17,7 +17,7 @@ from unittest.mock import Mock
 import cloudpickle
 import numpy as np
 import pytest
-from trials.conftest import forget, ran
+from trials.conftest import SECONDS, forget, ran
 
 import nbckpt
 from nbckpt.errors import StoreError
@@ -32,8 +32,6 @@ from nbckpt.trials.model.recorder import TrialRecorder
 from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.view import internals
 from waiting import until
-
-SECONDS = 60
 
 
 def begun() -> int:

@@ -23,7 +23,7 @@ from unittest.mock import Mock
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trials.conftest import ran
+from trials.conftest import SECONDS, Start, ran
 
 import nbckpt
 from nbckpt.errors import CodecError, NotFoundError, TrialError, UsageError
@@ -39,27 +39,6 @@ from nbckpt.trials import (
 )
 from nbckpt.trials.training.handoff import Handoff
 from waiting import until
-
-SECONDS = 60
-
-Start = Callable[..., FunctionRunner]
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    """Make runners that are stopped after the test; each has a folder of its own unless one is named."""
-    runners: list[FunctionRunner] = []
-
-    def begin(
-        function: Any, config: Mapping[str, Any] | None = None, place: str = "", **options: Any
-    ) -> FunctionRunner:
-        folder = tmp_path / (place or f"trial{len(runners)}")
-        runners.append(wrap_function(function, **options)(config, folder, trial_name="e/t0", trial_id="t0"))
-        return runners[-1]
-
-    yield begin
-    for runner in runners:
-        runner.stop()
 
 
 def trained(runner: FunctionRunner, steps: int) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import cloudpickle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from trials.conftest import ran
+from trials.conftest import SECONDS, ran
 
 import nbckpt
 from nbckpt.trials import Experiment, Trial
@@ -25,8 +25,6 @@ from nbckpt.trials.model.log import LARGEST, WIDEST, Log, last_lines
 from nbckpt.trials.views.trial_page import TrialShown
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # as the functions of a notebook
-
-SECONDS = 60
 
 
 def finished(train: Any, config: Any = None, **options: Any) -> Experiment:

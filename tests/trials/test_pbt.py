@@ -24,7 +24,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from trials.conftest import forget
+from trials.conftest import SECONDS, forget
 from trials.kills import Killed, kill_at
 
 import nbckpt
@@ -48,7 +48,6 @@ from nbckpt.trials.schedulers.population import Population, Turns
 from nbckpt.trials.views.data import trial_data
 from nbckpt.trials.views.takeovers import scheduled
 
-SECONDS = 60
 XS = [1.0, 2.0, 4.0, 8.0]
 SPACE = {"x": nbckpt.uniform(0.5, 16), "n": nbckpt.choice([1, 2, 4, 8])}
 

@@ -390,8 +390,7 @@ PRUNERS = {
     "threshold": st.fixed_dictionaries({"upper": st.integers(3, 8)}, optional=WHEN),
     "nop": st.just({}),
     "patient": st.fixed_dictionaries(
-        {"wrapped_pruner": st.none(), "patience": st.integers(0, 3)},
-        optional={"min_delta": st.floats(0, 1)},
+        {"wrapped_pruner": st.none(), "patience": st.integers(0, 3)}, optional={"min_delta": st.floats(0, 1)}
     ),
 }
 

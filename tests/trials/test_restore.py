@@ -12,7 +12,7 @@ from typing import Any
 
 import cloudpickle
 import pytest
-from trials.conftest import ran
+from trials.conftest import SECONDS, ran
 
 import nbckpt
 from nbckpt.commands import TABLE, Session, parse
@@ -24,8 +24,6 @@ from nbckpt.trials.catalog import Catalog
 from nbckpt.trials.checkpoints.origin import origin_of
 from nbckpt.trials.model import journal
 from nbckpt.trials.verify import verify_trials
-
-SECONDS = 60
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # as the functions of a notebook
 

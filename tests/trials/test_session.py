@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trials.conftest import ran
+from trials.conftest import SECONDS, Start, ran
 
 import nbckpt
 from nbckpt import Checkpoint
@@ -38,24 +38,6 @@ from nbckpt.trials import (
 )
 from nbckpt.trials.training.session import TrialContext, current
 from nbckpt.trials.training.stager import CheckpointStager
-
-SECONDS = 60
-
-Start = Callable[..., FunctionRunner]
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    """Make runners that are stopped after the test, each with a folder of its own."""
-    runners: list[FunctionRunner] = []
-
-    def begin(function: Any, config: Mapping[str, Any] | None = None) -> FunctionRunner:
-        runners.append(wrap_function(function)(config, tmp_path / f"trial{len(runners)}"))
-        return runners[-1]
-
-    yield begin
-    for runner in runners:
-        runner.stop()
 
 
 def staged(runner: FunctionRunner) -> list[Path]:

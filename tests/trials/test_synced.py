@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trials.conftest import ran
+from trials.conftest import SECONDS, ran
 
 import nbckpt
 from nbckpt.errors import CorruptError, NotFoundError, StoreError, UsageError
@@ -18,7 +18,6 @@ from nbckpt.sync import Syncer
 from nbckpt.trials import DurableTrainable, NotDurableError, Status, durable
 from nbckpt.trials.checkpoints.synced import RECORDS, SyncedFolder
 
-SECONDS = 60
 URL = "mine://bucket/trial"
 
 

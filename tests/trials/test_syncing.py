@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from trials.conftest import ran
+from trials.conftest import SECONDS, ran
 
 import nbckpt
 from nbckpt.errors import NotFoundError, StoreError, UsageError
@@ -35,7 +35,6 @@ from nbckpt.trials.model.spec import Spec
 from nbckpt.trials.model.view import internals
 from waiting import until
 
-SECONDS = 60
 URL = "test://up"
 
 

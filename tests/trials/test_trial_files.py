@@ -1,4 +1,4 @@
-"""The files of trials: journals are read as written, and a damaged trial is one damaged row with its cause."""
+"""The files of trials: journals are read as written, and a damaged trial is one row with its cause."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from lines import at_line
-from trials.conftest import ran
+from trials.conftest import SECONDS, ran
 
 import nbckpt
 from nbckpt.errors import Interrupted, StoreError
@@ -25,8 +25,6 @@ from nbckpt.trials.engine import claim, pool, trial_source
 from nbckpt.trials.engine.callbacks import Callbacks
 from nbckpt.trials.model.callback import BackgroundCallback
 from nbckpt.trials.model.journal import Journal
-
-SECONDS = 60
 
 
 def report_once(config: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from trials.conftest import ran
+from trials.conftest import SECONDS, contents, ran
 
 import nbckpt
 from nbckpt.errors import StoreError, UsageError
@@ -27,8 +27,6 @@ from nbckpt.trials.model.trial import Trial
 from nbckpt.trials.model.view import internals
 from waiting import until
 
-SECONDS = 60
-
 
 def in_another_kernel(experiment: Experiment) -> Experiment:
     """Return an experiment as another kernel has it, which knows only what is on the disk."""
@@ -36,10 +34,6 @@ def in_another_kernel(experiment: Experiment) -> Experiment:
     other = Experiment.read(experiment.folder)
     shutdown.live[experiment.folder] = here
     return other
-
-
-def contents(folder: Path) -> dict[Path, bytes]:
-    return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
 
 
 def failing(fails: list[bool]) -> Callable[[dict[str, Any]], None]:
