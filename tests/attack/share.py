@@ -1,4 +1,4 @@
-"""Share: how much of an attack runs with other tests. NBCKPT_ATTACK=full, as in `.ci/run nightly`: all of it."""
+"""Share: how much of an attack runs with other tests. `.ci/run nightly` sets NBCKPT_ATTACK=full to run all."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ from nbckpt.errors import NbckptError, StoreError
 from nbckpt.store import Data, MemoryStore, Store
 from nbckpt.sync import stores
 from nbckpt.sync.stores import mirror
-from nbckpt.testing.faults import Call, AroundStore
+from nbckpt.testing.faults import AroundStore, Call
 from nbckpt.tracker import Tracker
 
 STEP = share.of(1, 5)
