@@ -1,4 +1,4 @@
-"""Share: how much of an attack runs with other tests. `.ci/run nightly` sets NBCKPT_ATTACK=full to run all."""
+"""Share: how much of an attack runs with other tests. In `.ci/run nightly`, NBCKPT_ATTACK=full runs all."""
 
 from __future__ import annotations
 
