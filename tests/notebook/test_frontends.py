@@ -108,7 +108,8 @@ hostile = Hostile()
 
 def test_a_checkpoint_is_listed_and_restored_after_a_restart(lab: Lab) -> None:
     make = "import numpy\nsquares = numpy.arange(1000) ** 2\nname = 'digits'"
-    cells = ("%load_ext nbckpt", make, "%ckpt save cleaned -m 'after cleaning'", "%ckpt ls")
+    begin = "%env NBCKPT_STORE=restart.store\n%load_ext nbckpt"  # without the checkpoints of other tests
+    cells = (begin, make, "%ckpt save cleaned -m 'after cleaning'", "%ckpt ls")
     lab.opened("restart.ipynb", *cells, "%ckpt restore cleaned", "print(name, int(squares[-1]))", run=2)
     expect(lab.run(2)).to_contain_text("Saved cleaned@1")
     lab.restart()

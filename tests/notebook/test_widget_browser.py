@@ -310,7 +310,9 @@ print(held())
 @pytest.mark.slow
 def test_a_cell_that_runs_again_has_one_live_table(lab: Lab) -> None:
     run = f"again = {RUN_IN_CELL.format('again')}"
-    lab.opened("again.ipynb", BEGIN, run, "again", HELD_BY_TABLES, run=2).locator(".nb-small").wait_for()
+    lab.opened("table-again.ipynb", BEGIN, run, "again", HELD_BY_TABLES, run=2).locator(
+        ".nb-small"
+    ).wait_for()
     output = lab.run(2)
     output.locator(".nb-small").wait_for()
     widgets, comms, _ = ast.literal_eval(text_of(lab.run(3)))
@@ -342,7 +344,7 @@ COUNTED = "[kind for kind in sent if kind in {'trials', 'sparks', 'points'}]"
 
 def test_a_thousand_reports_a_second_send_four_messages(lab: Lab) -> None:
     run = "%ckpt run fast --name fast --wait\nseconds = time.monotonic() - began"
-    lab.opened("fast.ipynb", BEGIN, FAST_RUN, run, f"print(seconds, len({COUNTED}))", run=2)
+    lab.opened("table-fast.ipynb", BEGIN, FAST_RUN, run, f"print(seconds, len({COUNTED}))", run=2)
     expect(lab.run(2)).to_contain_text("All trials have ended.")
     seconds, messages = map(float, text_of(lab.run(3)).split())
     full = 3  # the table came into sight

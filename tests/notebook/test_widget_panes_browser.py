@@ -16,17 +16,17 @@ from notebook.lab import WAITING_TRIALS, Lab, page_errors, page_of, picture
 pytestmark = pytest.mark.browser
 
 BEGIN = """
-%load_ext nbckpt
 import os
-os.environ["NBCKPT_PANEL"] = "widget"
+os.environ |= dict(NBCKPT_PANEL="widget", NBCKPT_STORE="{}.store")
+%load_ext nbckpt
 %ckpt auto on --budget 1000000%
 """
 FIRST = "walk, model = [1, 2, 3], {'bias': 1}"
 
 
 def opened(lab: Lab, name: str, *cells: str, tab: str) -> Locator:
-    """Run the cells, then open the panel."""
-    cells = (BEGIN, FIRST, *cells, f"%ckpt panel {tab}")
+    """Run the cells in a store of their own, then open the panel."""
+    cells = (BEGIN.format(name), FIRST, *cells, f"%ckpt panel {tab}")
     output = lab.opened(name, *cells, "print(walk, globals().get('other'))", run=len(cells))
     output.locator(".nb-panel").wait_for()
     return output
