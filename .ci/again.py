@@ -78,9 +78,10 @@ class Recorder:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Record in the process that hears of all tests, not in its workers."""
-    folder = os.environ.get("NBCKPT_FAILURES")
-    if folder and not hasattr(config, "workerinput"):
+    """Record in the process that hears of all tests, and not in a pytest that one of the tests starts."""
+    folder = os.environ.pop("NBCKPT_FAILURES", None)
+    os.environ.pop("PYTEST_ADDOPTS", None)
+    if folder:
         config.pluginmanager.register(Recorder(Path(folder)), "recorder of failures")
 
 

@@ -43,7 +43,7 @@ class Check:
         environment = {
             **os.environ,
             "NBCKPT_FAILURES": str(self.folder / "failures"),
-            "PYTEST_ADDOPTS": "-p again -p xdist -p pytest_timeout",
+            "PYTEST_ADDOPTS": "-p again",
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # a pytest with few plugins starts in half of the time
             "PYTHONPATH": str(CI),
         }
@@ -61,7 +61,7 @@ class Check:
         for name, text in files.items():
             (self.folder / name).parent.mkdir(exist_ok=True)
             (self.folder / name).write_text(text)
-        return self.call("-m", "pytest", *options).returncode
+        return self.call("-m", "pytest", "-p", "xdist", "-p", "pytest_timeout", *options).returncode
 
     def decide(self) -> tuple[int, list[str]]:
         """Return the exit status of the decision, and its last lines."""
@@ -121,6 +121,13 @@ def test_what_is_no_failed_test_is_never_tried_again(check: Check) -> None:
     assert check.run({"test_a.py": "import missing_module"}) != 0
     assert check.run({"test_a.py": "import missing_module"}, "-n", "2") != 0
     assert check.run({"test_a.py": "x = 1"}) == 5
+
+
+def test_a_pytest_that_a_test_starts_is_not_recorded(check: Check) -> None:
+    command = "[sys.executable, '-m', 'pytest', 'inner.py']"
+    outer = f"import subprocess, sys\ndef test_it(): assert subprocess.call({command}) == 1"
+    assert check.run({"inner.py": "def test_bad(): assert 0", "test_a.py": outer}) == 0
+    assert check.decide() == (0, [])
 
 
 def test_without_failures_the_check_passes(check: Check) -> None:

@@ -135,7 +135,7 @@ def test_a_folder_is_a_local_store(subtests: pytest.Subtests) -> None:
         ("file:///a#b?c", "/a#b?c"),
     ]
     for where, folder in rows:
-        with subtests.test(where):
+        with subtests.test(str(where)):
             store = open_store(where)
             assert isinstance(store, LocalStore)
             assert store.folder == Path(folder).absolute()
