@@ -30,6 +30,7 @@ NEVER_FLAKY = re.compile(
     r"|(?:[/_]|::test_)(?:laws?|kill|kills|killed|crash|crashes|races?|dies|death|powercut|power_cut)(?=[_.:\[]|$)"
 )
 TIMEOUTS = ("from pytest-timeout", "TimeoutExpired")
+PASSED = re.compile(r"\b[1-9]\d* passed\b")
 CRASH = re.compile(r"worker '\w+' crashed")
 
 
@@ -92,8 +93,10 @@ def passes_twice(test: str, run: dict[str, Any]) -> bool:
     for _ in range(2):
         with tempfile.TemporaryDirectory() as cache:
             command = [run["python"], "-m", "pytest", "-q", "--all", "-o", f"cache_dir={cache}", test]
-            if subprocess.run(command, env=environment, check=False).returncode:
-                return False
+            done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)
+        print(done.stdout)
+        if done.returncode or not PASSED.search(done.stdout):  # a skipped test has not passed
+            return False
     return True
 
 

@@ -305,7 +305,7 @@ def lost(before: Path, after: Path) -> list[int]:
 
 
 def main() -> int:
-    """Run one step. Return 1 if `table` shows a mutation that is no longer found."""
+    """Run one step. Return 1 if `table` shows that a find is lost."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.mutations")
     steps = parser.add_subparsers(dest="step", required=True)
     for name in ("map", "draw", "try"):

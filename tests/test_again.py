@@ -83,6 +83,15 @@ def test_a_test_that_passes_twice_alone_is_flaky_and_named(check: Check) -> None
     assert (check.folder / "once.txt").read_text() == "xxx"
 
 
+def test_a_test_that_is_skipped_then_has_not_passed(check: Check) -> None:
+    skips = (
+        "import pathlib, pytest\ndef test_it():\n    seen = pathlib.Path('seen')\n"
+        "    if seen.exists(): pytest.skip('later')\n    seen.touch()\n    assert 0\n"
+    )
+    assert check.run({"test_a.py": skips}) == 0
+    assert check.decide() == (1, ["FAILED AGAIN: test_a.py::test_it"])
+
+
 @pytest.mark.parametrize("failures", [2, 99])
 def test_a_test_that_fails_again_fails_the_check(check: Check, failures: int) -> None:
     assert check.run({"test_a.py": FAILS_ONCE.format(name="often", failures=failures)}) == 0

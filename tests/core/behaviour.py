@@ -102,7 +102,7 @@ def save(folder: str, chapter: str) -> None:
             _clear(before)
     shell = _shell()
     for row in rows:
-        if not row.warning:  # a change of what is lost makes no point
+        if not row.warning:  # auto makes no point for a change of lost parts
             answers[row.case] |= _stepped(row, shell)
     print(json.dumps(answers))
 
@@ -143,7 +143,7 @@ def _write_files(row: Row, values: dict[str, Any], moment: str, folder: str) -> 
     from nbckpt.states.values import write
 
     if all(isinstance(value, ModuleType) for value in values.values()):
-        return  # the row is about a setting of a module, which is no value
+        return  # the row has a setting of a module, and no values
     state = BytesIO()
     routes: dict[str, Callable[[], bytes]] = {
         "from_dict": lambda: Checkpoint.from_dict(values).to_bytes(),

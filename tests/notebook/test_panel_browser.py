@@ -319,7 +319,7 @@ def test_a_thousand_reports_a_second_leave_the_browser_free(lab: Lab) -> None:
 
 
 def saved_size(lab: Lab, name: str, updates: int) -> int:
-    """Return the size of a notebook that was saved after so many updates."""
+    """Return the size of a notebook that was saved after this number of updates."""
     cells = (f"%load_ext nbckpt\n{UPDATES}", f"updates = {updates:5}", f"%ckpt run train --name {name}")
     panel = lab.opened(f"{name}.ipynb", *cells, "%ckpt panel trials", "gate.set()", run=4)
     panel.get_by_role("button", name="Pause").wait_for()
