@@ -25,7 +25,7 @@ import stat
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -44,6 +44,7 @@ _OURS = re.compile(rf"{re.escape(STAGING)}-[0-9a-f]{{12}}")
 _WINDOWS = sys.platform == "win32"
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 _DELAYS_S = (0.01, 0.03, 0.1, 0.3) if _WINDOWS else ()
+_MOST_SWEEPS = 3
 _BATCH = 256 << 10  # bytes on their way stay in memory only briefly, and in the CPU cache
 _MOST_PARTS = 512  # POSIX promises room for 1024 buffers in one writev; half of it is as fast
 
@@ -58,8 +59,12 @@ def write_file(file: Path, data: Data) -> None:
         OSError: The disk failed.
         CancelledError: The work was cancelled (see cancel.py).
     """
-    with staged(file) as stage:
-        write_new(stage, data)
+
+    def write() -> None:
+        with staged(file) as stage:
+            write_new(stage, data)
+
+    _despite_sweeps(write, [file.parent])
 
 
 def write_files(files: Mapping[Path, Data]) -> None:
@@ -67,6 +72,10 @@ def write_files(files: Mapping[Path, Data]) -> None:
 
     After an error each file holds its old bytes or all of its data.
     """
+    _despite_sweeps(lambda: _write_files(files), {file.parent for file in files})
+
+
+def _write_files(files: Mapping[Path, Data]) -> None:
     stages: dict[Path, Path] = {}
     changed = {file.parent for file in files}
     try:
@@ -82,6 +91,21 @@ def write_files(files: Mapping[Path, Data]) -> None:
             discard(stage)
         raise
     sync_folders(changed)
+
+
+def _despite_sweeps(write: Callable[[], None], folders: Collection[Path]) -> None:
+    """Write again if a staged file is gone, and its folder is not.
+
+    A trial that starts removes what a crash left in its folder. It cannot tell that from a file that another
+    thread or process is writing there.
+    """
+    for _ in range(_MOST_SWEEPS):
+        try:
+            return write()
+        except FileNotFoundError:
+            if not all(folder.is_dir() for folder in folders):
+                raise
+    return write()
 
 
 def write_cache(file: Path, data: Data) -> None:

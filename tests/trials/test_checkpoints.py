@@ -26,7 +26,8 @@ import nbckpt
 from nbckpt.core.algorithms import PORTABLE, PREFERRED
 from nbckpt.core.tree import check_path
 from nbckpt.errors import CorruptError, FormatError, NotFoundError, StoreError, UsageError
-from nbckpt.store import base
+from nbckpt.store import base, files
+from nbckpt.store.files import write_file, write_files
 from nbckpt.sync import SyncConfig
 from nbckpt.trials.checkpoints import folder as checkpoint_folder
 from nbckpt.trials.checkpoints.folder import CheckpointFolder, find
@@ -140,6 +141,31 @@ def test_a_sweep_removes_unfinished_folders_but_not_the_users(folder: Checkpoint
         (folder.folder / name / "file").write_text("half")
     folder.sweep()
     assert names_in(folder.folder) == ["checkpoint_000004", "checkpoint_000004.json", "checkpoint_best"]
+
+
+@pytest.mark.parametrize("at", ["write_new", "rename"])
+def test_a_sweep_does_not_keep_others_from_writing(
+    folder: CheckpointFolder, at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provenance, notes, step, sweeps = (
+        folder.folder / "a.json",
+        folder.folder / "b.json",
+        getattr(files, at),
+        [],
+    )
+
+    def sweeping(stage: Path, *given: Any, **more: Any) -> None:
+        if len(sweeps) < 2:
+            sweeps.append(folder.sweep())
+        step(stage, *given, **more)
+        if len(sweeps) < 4:
+            sweeps.append(folder.sweep())
+
+    monkeypatch.setattr(files, at, sweeping)
+    write_files({provenance: b"1"})
+    write_file(notes, b"2")
+    assert provenance.read_bytes() + notes.read_bytes() == b"12"
+    assert names_in(folder.folder) == ["a.json", "b.json"]
 
 
 def test_a_folder_with_a_glob_pattern_as_name_works(tmp_path: Path) -> None:
