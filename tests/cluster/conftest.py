@@ -59,18 +59,19 @@ class Nodes:
         self.nodes: dict[str, Any] = {}
 
     def add(self, name: str, **options: Any) -> None:
-        """Add a node. Ray gives it 30 s to start, which a busy machine may not: then once more."""
+        """Add a node. Ray gives it 30 s to start, which a busy machine may not: then again."""
         here = psutil.Process()
         others = {*here.children(recursive=True)}
-        try:
-            self._start(name, **options)
-        except Exception as error:
-            if "timed out during startup" not in str(error):
-                raise
-            for process in {*here.children(recursive=True)} - others:
-                with suppress(psutil.NoSuchProcess):
-                    process.kill()
-            self._start(name, **options)
+        for _ in range(3):
+            try:
+                return self._start(name, **options)
+            except Exception as error:
+                if "timed out during startup" not in str(error):
+                    raise
+                for process in {*here.children(recursive=True)} - others:
+                    with suppress(psutil.NoSuchProcess):
+                        process.kill()
+        return self._start(name, **options)
 
     def _start(self, name: str, **options: Any) -> None:
         disk = self.folder / name

@@ -259,7 +259,7 @@ class Submitting:
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, *, leads: bool) -> None:
         self.folder, self.leads, self.submitted = folder, leads, list[str]()
         self.errors: list[BaseException] = []
-        self.submitter = Submitter("local", window_s=SECONDS if leads else 3)
+        self.submitter = Submitter("local", window_s=SECONDS)
         monkeypatch.setattr(slurm_queue, "opened", lambda *_: self)
 
     def submit(self, function: Any, mailbox: str) -> str:
@@ -296,6 +296,7 @@ class Submitting:
             until(lambda: bool(self.submitter.waiting))
         with pytest.raises(KeyboardInterrupt):
             self.submitter.submit(self.folder / "main", self.folder, {})
+        self.submitter.hurry.set()
         other.join(SECONDS)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from nbckpt import settings
 from nbckpt.core.memory import pages, process, regions
 from nbckpt.core.memory.pages import LEAST, Look, PageRecord, page_record
 from nbckpt.core.memory.userfault import PAGE, Userfault
@@ -521,6 +522,8 @@ def test_without_a_record_everything_is_dirty(number: int, array: np.ndarray) ->
 
 
 def test_the_environment_turns_the_record_off(monkeypatch: pytest.MonkeyPatch, array: np.ndarray) -> None:
+    monkeypatch.delenv("NBCKPT_PAGE_RECORD", raising=False)
+    assert settings.wants_page_record()
     monkeypatch.setenv("NBCKPT_PAGE_RECORD", "0")
     assert "NBCKPT_PAGE_RECORD=0" in page_record().why_off
     assert look(array, look(array)).dirty == [(0, array.nbytes)]

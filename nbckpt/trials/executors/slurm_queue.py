@@ -35,12 +35,14 @@ class Submitter:
 
     Attributes:
         waiting: The jobs that are not submitted yet, by what those of one array have in common.
+        hurry: Once it is set, nobody waits for others.
     """
 
     def __init__(self, cluster: str, window_s: float = _WINDOW_S) -> None:
         self._cluster, self._window_s = cluster, window_s
         self._changed = threading.Lock()
         self.waiting: dict[str, list[tuple[Path, Future[Any]]]] = {}
+        self.hurry = threading.Event()
 
     def submit(self, mailbox: Path, logs: Path, parameters: Mapping[str, Any]) -> Any:
         """Submit a job for a mailbox, and return it.
@@ -68,7 +70,7 @@ class Submitter:
     ) -> None:
         """Wait for others, and submit the jobs of all. After an interrupt submit nothing."""
         try:
-            threading.Event().wait(self._window_s)
+            self.hurry.wait(self._window_s)
             with self._changed:
                 del self.waiting[key]
             self._submit(batch, logs, parameters)
