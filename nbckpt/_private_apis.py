@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import opcode
 import threading
-from collections.abc import Callable, Iterable, MutableMapping
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from contextlib import AbstractContextManager, contextmanager, suppress
+from sys import modules
 from types import CellType
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakValueDictionary
@@ -52,6 +54,16 @@ def json_encoder() -> Callable[[Any, int], Iterable[str]]:
     except TypeError:  # another Python has another signature
         return lambda value, _: usual.encode(value)
     return encode  # type: ignore[no-any-return]
+
+
+def data_type_of(kind: type) -> Any:
+    """Return the type of the data of an enumeration's members. Without the private name, `object`."""
+    return vars(kind).get("_member_type_", object)
+
+
+def boundary_of(kind: type) -> Any:
+    """Return what an enumeration of flags does with unknown bits. Without the private name, None."""
+    return vars(kind).get("_boundary_")
 
 
 def lock_of(condition: threading.Condition) -> Any:
@@ -143,3 +155,30 @@ def free_comm(comm: Any) -> None:
     a click would wait for the running cell. Without the private name, the front end chooses anyway.
     """
     getattr(comm, "__dict__", {}).pop("_reply_subshell_id", None)
+
+
+def inline_caches() -> dict[str, int]:
+    """Return the number of cache entries after an instruction of Python, by the instruction's name.
+
+    Without the private name, code of records without a version is taken for another Python's.
+    """
+    entries: Any = getattr(opcode, "_inline_cache_entries", {})
+    if isinstance(entries, dict):  # since Python 3.13
+        return entries
+    return {name: entries[number] for name, number in opcode.opmap.items() if number < len(entries)}
+
+
+@contextmanager
+def unchanged_figures() -> Iterator[None]:
+    """Remove figures from pyplot that the block adds. Without the private name, they stay."""
+
+    def numbered() -> MutableMapping[Any, Any]:
+        manager = getattr(modules.get("matplotlib._pylab_helpers"), "Gcf", None)
+        return getattr(manager, "figs", {})
+
+    before = set(numbered())
+    try:
+        yield
+    finally:
+        for number in numbered().keys() - before:
+            numbered().pop(number, None)

@@ -62,6 +62,59 @@ def test_shared_columns_are_compared_in_every_shape(notebook: Notebook, change: 
     assert said in details(notebook, "%ckpt diff n")["df"]
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("x = 7**220", "x += 1"),
+        ("x = 7**30_000", "x += 1"),
+        ("x = 'a' * 5000", "x = 'a' * 4999 + 'b'"),
+        ("x = {n: 0 for n in range(1000)}", "x[999] = 1"),
+        ("import numpy as np\nx = np.ma.array([1, 2, 3], mask=[0, 1, 0])", "x.mask = [0, 1, 1]"),
+        ("import pandas as pd\nx = pd.DataFrame({'a': [1]})", "x.index.name = 'i'"),
+        ("import pandas as pd\nx = pd.DataFrame({'a': [1]})", "x.attrs['unit'] = 'm'"),
+    ],
+)
+def test_values_with_equal_previews_differ(notebook: Notebook, before: str, after: str) -> None:
+    notebook.run(f"{before}\n%ckpt save n x")
+    assert details(notebook, "%ckpt diff n") == {}
+    notebook.run(after)
+    assert list(details(notebook, "%ckpt diff n")) == ["x"]
+
+
+@pytest.mark.parametrize(
+    "setup",
+    [
+        "import matplotlib.pyplot as plt\nx, ax = plt.subplots()\nax.plot([1, 2], label='a')\nax.legend()",
+        "from sklearn.linear_model import Ridge\nx = Ridge().fit([[1.0], [2.0]], [0, 1])",
+        "import functools\nclass A:\n    @functools.lru_cache\n    def f(self): return 1\nx = A()\nx.f()",
+        "try: 1 / 0\nexcept Exception as error: x = error",
+        "import pandas as pd\nx = pd.DataFrame({'a': ['u', 'v']}).groupby('a')\nx.groups",
+    ],
+)
+def test_a_restored_value_does_not_differ(notebook: Notebook, setup: str) -> None:
+    notebook.run(f"import matplotlib\nmatplotlib.use('agg')\n{setup}\n%ckpt save n\ndel x")
+    notebook.run("%ckpt restore n")
+    assert details(notebook, "%ckpt diff n") == {}
+
+
+def test_a_comparison_opens_no_figure(notebook: Notebook) -> None:
+    notebook.run(
+        "import matplotlib\nmatplotlib.use('agg')\nimport matplotlib.pyplot as plt\nx, ax = plt.subplots()"
+    )
+    notebook.run("%ckpt save n")
+    notebook.run("ax.plot([1, 2])")
+    assert set(details(notebook, "%ckpt diff n")) == {"x", "ax"}
+    assert notebook.run("plt.get_fignums()") == [1]
+
+
+def test_names_are_found_in_every_spelling(notebook: Notebook) -> None:
+    notebook.run("caf\u00e9 = 1\n\ufb01t = 2\n%ckpt save cafe\u0301 cafe\u0301 \ufb01t")
+    notebook.run("del caf\u00e9, fit\n%ckpt restore caf\u00e9 \ufb01t")
+    assert notebook.run("fit") == 2
+    assert notebook.run("%ckpt restore cafe\u0301@1 caf\u00e9") is not None
+    assert notebook.run("caf\u00e9") == 1
+
+
 def test_a_partial_checkpoint_is_compared_with_its_variables(notebook: Notebook) -> None:
     notebook.run("x, y, z = 1, 2, 3\n%ckpt save part x y")
     notebook.run("x = 5; del y; new = 1")

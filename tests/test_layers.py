@@ -36,8 +36,9 @@ ROOMS = {
 BELOW = {
     "notebook": {"runner", "static_copy", "tokenize"},
     "core": {
-        *("algorithms", "definitions", "instances", "manifest"),
-        *("object_arrays", "reducers", "schema", "spans"),
+        *("algorithms", "bytecode", "construction", "dataclass_methods", "definitions", "depth", "elsewhere"),
+        *("enumerations", "instances", "manifest", "named_objects", "object_arrays", "parts", "reducers"),
+        *("schema", "spans"),
     },
 }
 """Modules of no room that the rooms may import."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import enum
 import io
 import json
 import os
@@ -22,7 +23,13 @@ from nbckpt.store.locks import file_lock
 from syntax import nodes
 
 PACKAGE = Path(private.__file__).parent
-PUBLIC = {"_exit", "_getframe"}  # in the documentation of os and sys
+PUBLIC = {
+    "_exit",
+    "_getframe",
+    "_value_",
+    "_type_",
+    "_length_",
+}  # in the documentation of os, sys, enum, ctypes
 SUBCLASSES = {"_get_kwargs_from_urls", "_strip_protocol"}  # fsspec's own, for subclasses
 EVENT = {"event": "result", "metrics": {"loss": 0.5, "text": "Grüße\n"}, "nothing": None}
 
@@ -52,6 +59,11 @@ def test_cloudpickle_keeps_its_tables_where_we_look() -> None:
     cloudpickle.dumps(made)
     tracker = private.class_tracker()
     assert tracker.classes[tracker.numbers[made]] is made
+
+
+def test_enumerations_keep_their_data_type_where_we_look() -> None:
+    assert private.data_type_of(enum.IntFlag("F", "A", boundary=enum.KEEP)) is int
+    assert private.boundary_of(enum.Flag("F", "A", boundary=enum.KEEP)) is enum.KEEP
 
 
 @pytest.fixture
@@ -155,3 +167,7 @@ def test_the_open_file_of_a_lock_is_where_we_look(tmp_path: Path) -> None:
         assert handle is not None
         assert os.fstat(handle).st_ino == (tmp_path / "a.lock").stat().st_ino
     assert private.lock_handle(object()) is None
+
+
+def test_the_caches_of_instructions_are_where_we_look() -> None:
+    assert private.inline_caches()["LOAD_GLOBAL"] > 0

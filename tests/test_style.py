@@ -32,7 +32,9 @@ PRINTS = {
     "trials/executors/output.py": "nothing: it sends a trial's output to its log",
     "trials/executors/child.py": "nothing: it makes the streams of a worker",
     "render/text.py": "nothing: it asks for the width of the terminal",
-    "core/instances.py": "nothing: it compares a value with the streams",
+    "core/elsewhere.py": "nothing: it compares a value with the streams",
+    "core/values/streams.py": "nothing: it takes off what IPython adds to the streams",
+    "cells/own_modules.py": "nothing: it looks at where print writes to",
     "testing/trainables.py": "output for the suite of executors",
 }
 """The modules that may print or use the streams of the terminal, and what they write."""

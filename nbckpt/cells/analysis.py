@@ -4,6 +4,9 @@ The code names variables. Their values lead to functions, methods, lambdas and p
 whose code names more variables, and so on. Where this cannot be bounded, `everything` says why: `exec`,
 `eval`, `globals()`, unknown magics and the like.
 
+The functions of the user's own modules are read like those of the notebook, and so is what `print` and the
+root logger write to.
+
 Not seen is what no named variable leads to: a callback that only a library's modules hold; a module of the
 user's own that changes `__main__`; what other threads, signals, trace functions, import hooks, and events and
 AST transformers of IPython do; and writes through memory addresses. Two variables can also share a part of

@@ -175,6 +175,12 @@ def class_digests(
     return digests
 
 
+def have_equal_code(namespace: dict[str, Any], one: type, other: type) -> bool:
+    """Tell whether two classes have the same attributes and methods."""
+    digests = class_digests(("one", "other"), {"one": one, "other": other}, namespace)
+    return digests["one"] == digests["other"] != ""
+
+
 def digests_beside(key: CellKey, names: Iterable[str], variables: Mapping[str, Any]) -> dict[str, str]:
     """Return the digest of each of these variables beside the inputs, before the cell runs.
 

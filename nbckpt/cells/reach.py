@@ -22,6 +22,7 @@ from typing import Any, TypeGuard
 from nbckpt.cells import tricks
 from nbckpt.cells.code import Uses, uses, words_of
 from nbckpt.cells.lookups import Lookup
+from nbckpt.cells.own_modules import is_own, redirected
 
 _MOST = 2_000_000
 """The number of objects to look at before giving up."""
@@ -43,8 +44,8 @@ _CONTAINERS = frozenset({"builtins", "collections", "functools", "itertools", "o
 
 _NEVER_DRAW = words_of(
     """
-    _thread abc builtins collections dataclasses datetime enum functools itertools json math numpy operator
-    pathlib random re string time types typing
+    _io _thread abc builtins codecs collections dataclasses datetime encodings enum functools itertools json
+    math numpy operator pathlib random re string time types typing
     """
 )
 """The packages whose functions and objects never use pyplot."""
@@ -100,6 +101,7 @@ class Reach:
     def follow(self, used: Uses, *, is_cell: bool = True) -> None:
         """Add what code leads to, directly and through everything that it can call."""
         self._use(used, is_cell=is_cell)
+        self._take(redirected(self._module) if is_cell else (), ours=False)
         while self.everything is None and (
             self._ours or self._others or self._of_modules() or self._of_pyplot() or self._of_lookups()
         ):
@@ -184,7 +186,7 @@ class Reach:
                 self._module_case(obj, ours=ours)
             elif ours and (kind.__module__ in _CONTAINERS or kind.__module__ == self._module):
                 self._ours.append(obj)
-            elif not kind.__name__.endswith("StringArray"):  # texts only, and many
+            elif not kind.__name__.endswith(("StringArray", "OutStream")):  # many texts; the kernel
                 self._others.append(obj)
 
     def _special_case(self, obj: Any, *, ours: bool) -> None:
@@ -220,6 +222,11 @@ class Reach:
         if function.__globals__ is self._namespace:
             self._use(uses(function.__code__, inside=True), is_cell=False)
             self.placed += [] if ours else [("", function)]
+        elif is_own(function.__globals__):
+            used = uses(function.__code__, inside=True)
+            self._attributes |= used.attributes
+            names = used.reads & function.__globals__.keys()
+            self._take((function.__globals__[name] for name in names), ours=False)
         held = (function.__closure__, function.__defaults__, function.__kwdefaults__, function.__dict__)
         self._take((part for part in held if part), ours=ours)
 
@@ -228,10 +235,12 @@ class Reach:
         if kind.__flags__ & _IMMUTABLE_TYPE:
             return
         yield from (type(kind), *kind.__bases__)
+        is_ours = kind.__module__ == self._module
+        is_users = is_ours or is_own(vars(sys.modules.get(kind.__module__, sys)))
         for name, member in dict(vars(kind)).items():
-            if kind.__module__ == self._module:
+            if is_users:
                 yield member
-            else:
+            if not is_ours:
                 inner = gc.get_referents(member) if type(member) in _WRAPPERS else (member,)
                 for part in filter(self._is_own_function, inner):
                     self.placed.append((f"{kind.__module__}.{kind.__qualname__}.{name}", part))

@@ -12,8 +12,10 @@ from typing import Annotated
 
 from nbckpt.commands.options import Variable, Word
 from nbckpt.commands.table import EXIT_STATUS, IN_NOTEBOOKS, HelpRequest, Session, no_command, parse
+from nbckpt.core.depth import deeply
 from nbckpt.core.environment import machine
 from nbckpt.core.memory.pages import page_record
+from nbckpt.core.names import identifier
 from nbckpt.core.packs.mapping import MAPS
 from nbckpt.core.packs.quick import has_xxhash
 from nbckpt.core.values.codec import dump
@@ -132,16 +134,18 @@ def _read_only(store: Store) -> str:
 def _culprits(session: Session, variables: Sequence[str]) -> Iterator[tuple[str, str, str]]:
     namespace = session.namespace or {}
     values = dict(namespace)  # a copy: another thread may bind or delete names
+    variables = [name if name in values else identifier(name) for name in variables]
     if missing := [name for name in variables if name not in values]:
         raise UsageError(f"there is no variable {missing[0]!r}")
     chosen = variables or [
         name for name in values if name not in session.hidden and not name.startswith("__")
     ]
     for name in chosen:
+        visited: list[object] = []
         try:
-            dump(values[name], namespace, write=len)
-        except Exception:  # noqa: BLE001  a value's own pickling may raise anything
-            yield name, *blame(name, values[name], partial(dump, namespace=namespace, write=len))
+            deeply(partial(dump, values[name], namespace, write=len, visited=visited))
+        except Exception as error:  # noqa: BLE001  a value's own pickling may raise anything
+            yield name, *blame(name, values[name], error, visited, partial(dump, namespace=namespace))
 
 
 @dataclass(frozen=True, repr=False)

@@ -14,6 +14,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from nbckpt.core.masking import MASK
 from nbckpt.core.schema import OneOf, read
 from nbckpt.core.trust import open_signer
 from nbckpt.errors import (
@@ -25,7 +26,6 @@ from nbckpt.errors import (
     UsageError,
     visible,
 )
-from nbckpt.provenance.masking import MASK
 from nbckpt.provenance.recipe import CODE, NOTEBOOK, PARAMETERS, SEEDS, TASK
 from nbckpt.provenance.seeds import write_seeds
 from nbckpt.render import short

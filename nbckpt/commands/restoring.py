@@ -17,6 +17,7 @@ from nbckpt.commands.saving import counted, torn_note
 from nbckpt.commands.table import Session
 from nbckpt.commands.traveled import UNDONE, Traveled, traveled
 from nbckpt.core.checkpoint import Checkpoint
+from nbckpt.core.elsewhere import notes_of
 from nbckpt.core.environment import packages
 from nbckpt.core.files import FILES, KIND
 from nbckpt.core.manifest import Manifest
@@ -58,6 +59,10 @@ class RestoreResult(Result):
         which = f"{short_id} ({saved})" if restored.note else f"{self.ref} ({short_id}, {saved})"
         headline = f"{done} {values} from {which}{took}."
         notes = [*filter(None, (restored.note, self.also)), *torn_note(restored.torn)]
+        if restored.differing:
+            names = short(", ".join(restored.differing), 100)
+            notes.append(f"The restored objects have {names} as saved. The code here differs.")
+        notes += notes_of(manifest.warnings, restored.changes)
         if restored.apart:
             names = short(", ".join(restored.apart), 100)
             notes.append(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from nbckpt.commands.changes import changes_table, failures_table
 from nbckpt.commands.table import Session
+from nbckpt.core.elsewhere import notes_of
 from nbckpt.core.environment import NAMES
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.references import SHORT
@@ -50,6 +51,7 @@ class Traveled(Result):
             *self._alive(),
         ]
         notes += arrived.places
+        notes += notes_of(manifest.warnings, arrived.changes)
         if not (notes or arrived.changes):
             notes.append("All variables were equal already.")
         cell = manifest.provenance.get("cell")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+_ABSENT = object()
+_Lend = Callable[[Mapping[str, Any]], None]
+_lend: ContextVar[_Lend | None] = ContextVar("nbckpt_lend", default=None)
 _namespace: ContextVar[dict[str, Any] | None] = ContextVar("nbckpt_namespace", default=None)
 
 
@@ -20,6 +23,37 @@ def live_namespace(namespace: dict[str, Any] | None) -> Iterator[None]:
         yield
     finally:
         _namespace.reset(token)
+
+
+@contextmanager
+def lending() -> Iterator[_Lend]:
+    """Yield a function that binds names in the live namespace until the block ends.
+
+    Code of the user that runs while values are loaded finds there what it needs.
+    """
+    namespace, before = current_namespace(), dict[str, Any]()
+
+    def lend(values: Mapping[str, Any]) -> None:
+        before.update({name: namespace.get(name, _ABSENT) for name in values.keys() - before.keys()})
+        namespace.update(values)
+
+    token = _lend.set(lend)
+    try:
+        yield lend
+    finally:
+        _lend.reset(token)
+        for name, value in before.items():
+            if value is _ABSENT:
+                namespace.pop(name, None)
+            else:
+                namespace[name] = value
+
+
+def lend_missing(values: Mapping[str, Any]) -> None:
+    """Bind the names that the live namespace lacks, until everything is loaded. Records call it."""
+    lend, namespace = _lend.get(), current_namespace()
+    if lend is not None:
+        lend({name: value for name, value in values.items() if name not in namespace})
 
 
 def current_namespace() -> dict[str, Any]:
@@ -36,7 +70,7 @@ def main_namespace() -> dict[str, Any]:
 def found_by_name(definition: Any) -> bool:
     """Tell whether a function or class can be found in a library under its own name."""
     named: Any = sys.modules.get(getattr(definition, "__module__", None) or "")
-    for part in definition.__qualname__.split("."):
+    for part in getattr(definition, "__qualname__", definition.__name__).split("."):
         named = getattr(named, part, None)
     return named is definition and definition.__module__ != "__main__"
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from sys import modules
-from types import FunctionType
 from typing import Any, Literal
 
-from nbckpt.core.definitions import contents_of, found_by_name
+from nbckpt.core.depth import bounded
 from nbckpt.core.manifest import Manifest, Value
 from nbckpt.render import short
 
@@ -23,11 +22,8 @@ Change = Literal["added", "removed", "changed", "same"]
 Loaded = Callable[[str], Any]
 """Returns a value by its name. Raises if the value may not or cannot be loaded."""
 
-_MOST_PARTS, _MOST_DETAIL = 10_000, 2000
+_MOST_DETAIL = 2000
 _NUMBERS = ("int", "float", "bool")
-_MADE_BY_PYTHON = frozenset(
-    {"__dict__", "__weakref__", "__doc__", "_abc_impl", "__firstlineno__", "__slotnames__"}
-)
 
 
 @dataclass(frozen=True)
@@ -49,14 +45,26 @@ class Difference:
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two sides of a comparison: its values by name, and how to load them."""
+    """One of the two sides of a comparison.
+
+    Attributes:
+        values: Its values by name.
+        load: Returns a value by its name; None if no value may be loaded.
+        contents: Returns what is equal for values with equal contents. It may raise.
+    """
 
     values: Mapping[str, Value]
     load: Loaded | None
+    contents: Callable[[Any], str]
 
 
 def compare(old: Side, new: Side) -> list[Difference]:
     """Return the differences by name. Equal values come last."""
+    with bounded():  # the values' own comparisons may be recursive
+        return _compare(old, new)
+
+
+def _compare(old: Side, new: Side) -> list[Difference]:
     differences = []
     for name in sorted(old.values.keys() | new.values.keys()):
         before, after = old.values.get(name), new.values.get(name)
@@ -108,8 +116,10 @@ def _details(before: Value, after: Value, old: Side, new: Side) -> tuple[str, ..
         if a.get(fact) != b.get(fact):
             details.append(f"{fact} {_plain(a.get(fact))} -> {_plain(b.get(fact))}")
     details += _columns(a.get("columns"), b.get("columns"))
-    if a.get("type") in _NUMBERS:
-        return (_number(str(a.get("text")), str(b.get("text"))),) if a.get("text") != b.get("text") else ()
+    if a.get("type") in _NUMBERS and a.get("text") != b.get("text"):
+        return (_number(str(a.get("text")), str(b.get("text"))),)
+    if a.get("type") in _NUMBERS and (a["type"] != "int" or str(a.get("text")).lstrip("-").isdecimal()):
+        return ()  # of a longer int, the preview holds a part
     deeper = _deeper(before.name, old, new, same_form=not details)
     if deeper is not None:
         return (*details, *deeper)
@@ -156,50 +166,22 @@ def _deeper(name: str, old: Side, new: Side, *, same_form: bool) -> list[str] | 
         return None
     try:
         before, after = old.load(name), new.load(name)
-        if (numpy := modules.get("numpy")) and isinstance(before, numpy.ndarray) and same_form:
-            return _elements(before, after)
+        if (numpy := modules.get("numpy")) and type(before) is numpy.ndarray and same_form:
+            is_same = before.dtype.hasobject and old.contents(before) == new.contents(after)
+            return [] if is_same else _elements(before, after)
         if (pandas := modules.get("pandas")) and isinstance(before, pandas.DataFrame):
             return _cells(before, after) if len(before) == len(after) else None
-        same = bool(before == after) or _definition(before, {}) == _definition(after, {})
-        return [] if same_form and same else None
+        return [] if same_form and _is_same(before, after, old, new) else None
     except Exception:  # noqa: BLE001  loading and comparing run the values' own code
         return None
 
 
-def _definition(value: Any, met: dict[int, tuple[Any, Any]]) -> Any:
-    """Return a comparable form of a value whose own `==` compares only identity or the class.
-
-    Functions and classes are compared by their parts, and so are instances of the notebook's classes. *met*
-    maps the ids of the values seen so far to the values and their forms.
-    """
-    if id(value) not in met:
-        met[id(value)] = value, len(met)  # the value may contain itself
-        met[id(value)] = value, _parts(value, partial(_definition, met=met))
-    return met[id(value)][1]
-
-
-def _parts(value: Any, part: Callable[[Any], Any]) -> Any:
-    if isinstance(value, FunctionType):
-        cells = [part(content) for cell in value.__closure__ or () for content in contents_of(cell)]
-        return value.__code__, value.__defaults__, value.__kwdefaults__, cells
-    if isinstance(value, type):
-        own = {name: attribute for name, attribute in vars(value).items() if name not in _MADE_BY_PYTHON}
-        return value if found_by_name(value) else (part(own), list(map(part, value.__bases__)))
-    if type(value) in (list, tuple, dict) and len(value) < _MOST_PARTS:
-        return {key: part(value[key]) for key in (value if type(value) is dict else range(len(value)))}
-    attributes = _attributes(value)
-    return (part(type(value)), part(attributes)) if attributes else value
-
-
-def _attributes(value: Any) -> dict[str, Any]:
-    """Return the attributes of an object that consists only of them and has no `==` of a library, else {}."""
-    kinds = type(value).__mro__[:-1]
-    compares = found_by_name(type(value)) and any("__eq__" in vars(kind) for kind in kinds)
-    if compares or any("__module__" not in vars(kind) for kind in kinds):
-        return {}
-    slots = [slot for kind in kinds for slot in vars(kind).get("__slots__", ())]
-    attributes = {slot: getattr(value, slot) for slot in slots if hasattr(value, slot)}
-    return attributes | getattr(value, "__dict__", {})
+def _is_same(before: Any, after: Any, old: Side, new: Side) -> bool:
+    """Tell whether two values are equal. Many objects compare only their identity, so contents count too."""
+    with suppress(Exception):  # the values' own code
+        if before == after:
+            return True
+    return old.contents(before) == new.contents(after)
 
 
 def _elements(before: Any, after: Any) -> list[str]:
@@ -224,7 +206,10 @@ def _cells(before: Any, after: Any) -> list[str]:
             lines.append(
                 f"column {name}: {_share(int(differ.sum()), len(differ))} of {len(differ):,} rows differ"
             )
-    return lines if lines or before.index.equals(after.index) else ["the index differs"]
+    lines += [] if before.index.identical(after.index) else ["the index differs"]
+    same_names = before.columns.identical(after.columns) or not before.columns.equals(after.columns)
+    lines += [] if same_names else ["the names of the columns' levels differ"]
+    return lines if before.attrs == after.attrs else [*lines, "the attrs differ"]
 
 
 def _same_columns(before: Any, after: Any) -> list[tuple[Any, int, int]]:

@@ -36,7 +36,9 @@ def encode_fields(
         str(at): item if type(key) is str else (key, item) for at, (key, item) in enumerate(fields.items())
     }
     namespace = main_namespace()
-    captured = capture(items, namespace, packer, previews=len(items) <= _MOST_PREVIEWS, left=namespace)
+    captured = capture(
+        items, namespace, packer, previews=len(items) <= _MOST_PREVIEWS, left=namespace, lends=True
+    )
     for warning in captured.warnings:
         name, rest = re.match(r"(\d+)(.*)", warning, re.DOTALL).groups()  # type: ignore[union-attr]  # of items
         warn(f"[{keys[int(name)]!r}]{rest}")

@@ -5,13 +5,14 @@ Records name the functions that rebuild objects, as in `reducers`, so these func
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import gc
-import sys
 import typing
 from collections import OrderedDict
 from collections.abc import Callable
 from copyreg import dispatch_table
+from operator import mul
 from sys import modules
 from types import MappingProxyType
 from typing import Any
@@ -21,6 +22,11 @@ from nbckpt.core.definitions import found_by_name
 
 Reduced = Any
 """The return value of `object.__reduce_ex__`."""
+
+_CTYPES_FIELD = type(vars(type("_", (ctypes.Structure,), {"_fields_": [("one", ctypes.c_int)]}))["one"])
+
+_CTYPES = {type(kind): kind for kind in (ctypes.Structure, ctypes.Union, ctypes.Array)}
+"""A class of each metaclass of ctypes, which has no name."""
 
 VIEWS: dict[type, Callable[..., Any]] = {
     type(view(kind())): view for kind in (dict, OrderedDict) for view in (kind.keys, kind.values, kind.items)
@@ -64,6 +70,52 @@ def reduce_new_type(kind: Any) -> Reduced:
     return typing.NewType, (kind.__name__, kind.__supertype__), {"__module__": kind.__module__}
 
 
+def reduce_type_parameter(parameter: Any) -> Reduced:
+    """Reduce a `ParamSpec` or a `TypeVarTuple` of the notebook. typing would look for it in `__main__`."""
+    if found_by_name(parameter):
+        return NotImplemented
+    options = {}
+    if isinstance(parameter, typing.ParamSpec):
+        names = ("__bound__", "__covariant__", "__contravariant__")
+        options = {name.strip("_"): getattr(parameter, name) for name in names}
+    return (
+        make_type_parameter,
+        (type(parameter), parameter.__name__, options),
+        {"__module__": parameter.__module__},
+    )
+
+
+def make_type_parameter(kind: Any, name: str, options: dict[str, Any]) -> Any:
+    """Make a `ParamSpec` or a `TypeVarTuple`."""
+    return kind(name, **options)
+
+
+# Types of ctypes that are found by no name, and arrays of ctypes.
+
+
+def reduce_ctypes_type(kind: Any) -> Reduced:
+    """Reduce the type of an array to a multiplication, and a metaclass to a class that has it; else None."""
+    if issubclass(kind, ctypes.Array) and kind is not ctypes.Array and kind._type_ * kind._length_ is kind:
+        return mul, (kind._type_, kind._length_)
+    return (type, (_CTYPES[kind],)) if kind in _CTYPES else None
+
+
+def drop_ctypes_fields(attributes: dict[str, Any]) -> None:
+    """Drop the descriptors that ctypes makes from `_fields_`."""
+    for name in [name for name, value in attributes.items() if type(value) is _CTYPES_FIELD]:
+        del attributes[name]
+
+
+def reduce_ctypes_array(array: Any) -> Reduced:
+    """Reduce an array of ctypes to its type and its bytes."""
+    return make_ctypes_array, (type(array), bytes(array)), getattr(array, "__dict__", None) or None
+
+
+def make_ctypes_array(kind: Any, data: bytes) -> Any:
+    """Make an array of ctypes from its bytes."""
+    return kind.from_buffer_copy(data)
+
+
 # Instances of classes with a `__getattr__`. Pickle would look up `__setstate__` on the empty instance.
 
 
@@ -97,6 +149,38 @@ def set_state(instance: Any, state: Any) -> None:
         object.__setattr__(instance, name, value)
 
 
+# Cached properties. Until Python 3.11 they have a lock.
+
+
+def reduce_cached_property(cached: Any) -> Reduced:
+    """Reduce a cached property to its function and its name."""
+    state = {name: part for name, part in vars(cached).items() if name not in ("func", "lock")}
+    return type(cached), (cached.func,), state
+
+
+# Parts of dataclasses and annotations. Versions of Python have different slots in them.
+
+
+def reduce_forward_reference(reference: Any) -> Reduced:
+    """Reduce a name in an annotation without its code, which the name is compiled to."""
+    names = ("__forward_is_argument__", "__forward_is_class__", "__forward_module__")
+    slots = {name: getattr(reference, name) for name in names if hasattr(reference, name)}
+    return type(reference), (reference.__forward_arg__,), (None, slots), None, None, fill_slots
+
+
+def reduce_slots(instance: Any) -> Reduced:
+    """Reduce an instance to its slots, of which another Python sets those that it has."""
+    make, arguments, state = instance.__reduce_ex__(5)[:3]
+    return make, arguments, state, None, None, fill_slots
+
+
+def fill_slots(instance: Any, state: tuple[None, dict[str, Any]]) -> None:
+    """Set the slots of an instance, except those that its class does not have."""
+    for name, value in state[1].items():
+        if hasattr(type(instance), name):
+            object.__setattr__(instance, name, value)
+
+
 # Exceptions with their causes.
 
 
@@ -104,6 +188,8 @@ def reduce_exception(error: BaseException, can_save: Callable[[Any], bool]) -> R
     """Reduce an exception with its cause and its context, if these can be saved."""
     reduced: Any = error.__reduce_ex__(5)
     cause, context = (linked if can_save(linked) else None for linked in (error.__cause__, error.__context__))
+    if type(reduced) is tuple and len(reduced) == 3 and not reduced[2]:
+        reduced = reduced[:2]  # looking at an exception gives it an empty dict
     chained = cause is not None or context is not None or error.__suppress_context__
     if not chained or type(reduced) is not tuple or len(reduced) > 3:
         return reduced
@@ -165,6 +251,19 @@ def reduce_subarray(array: Any, can_save: Callable[[str, Any], bool]) -> Reduced
 
 # Figures. Some parts are numbered by address or by a global counter, so equal figures would give different
 # bytes.
+
+
+def reduce_figure(figure: Any) -> Reduced:
+    """Reduce a figure with its resolution. matplotlib would save that of its creation."""
+    reduced: Any = figure.__reduce_ex__(5)
+    if type(reduced) is not tuple or len(reduced) < 3 or "_original_dpi" not in (reduced[2] or ()):
+        return reduced
+    ratio = getattr(figure.canvas, "device_pixel_ratio", 1)
+    dpi = figure.get_dpi() if ratio == 1 else figure.get_dpi() / ratio  # without the pixels of a screen
+    state = reduced[2] | {"_dpi": dpi, "_original_dpi": dpi}
+    if "_restore_to_pylab" in state:
+        state.pop("_number", None)  # pyplot numbers a restored figure anew
+    return (*reduced[:2], state, *reduced[3:])
 
 
 def reduce_callbacks(registry: Any) -> Reduced:
@@ -255,14 +354,21 @@ def _without_cache(attributes: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in attributes.items() if name != "_cache"}
 
 
-# Files. cloudpickle would put the text of the file in place of an open file, without a word.
+# What lives outside of the values of a kernel.
 
 
-def reduce_file(file: Any) -> Any:
-    """Reduce the standard streams by name. Another open file cannot be saved."""
-    if file in (sys.stdout, sys.stderr):
-        return NotImplemented
-    raise TypeError("an open file cannot be saved")
+def reduce_shared_memory(_: Any) -> Reduced:
+    """Refuse shared memory: a pickle has its name alone, and the memory ends with its last process."""
+    raise TypeError(
+        "shared memory lives outside of the kernel, and cannot be saved: save a copy of its contents"
+    )
+
+
+def reduce_future(future: Any) -> Reduced:
+    """Reduce a future that is done. Nothing would ever end another one after a restore."""
+    if not future.done():
+        raise TypeError("a future that is not done cannot be saved: wait for its result")
+    return NotImplemented
 
 
 # Arrow columns. A slice refers to the memory of the whole column.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from functools import lru_cache
 from urllib.parse import quote, unquote
 
@@ -14,15 +15,25 @@ CELL = "cell:"
 _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|$)", re.IGNORECASE)
 
 
+def composed(name: str) -> str:
+    """Return a checkpoint's name in one spelling: an é can be one character or two."""
+    return name if name.isascii() else unicodedata.normalize("NFC", name)
+
+
+def identifier(name: str) -> str:
+    """Return a variable's name as Python spells it."""
+    return name if name.isascii() else unicodedata.normalize("NFKC", name)
+
+
 def check_name(name: str) -> str:
-    """Return *name* if it is a valid name for a checkpoint.
+    """Return *name*, composed, if it is a valid name for a checkpoint.
 
     Raises:
         UsageError: It is not valid. The message says why.
     """
     if trouble := name_trouble(name):
         raise UsageError(f"{name!r} cannot be a checkpoint's name: {trouble}")
-    return name
+    return composed(name)
 
 
 def name_trouble(name: str) -> str:

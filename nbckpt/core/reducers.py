@@ -7,6 +7,7 @@ functions that rebuild objects, so these functions are part of the format and ne
 from __future__ import annotations
 
 import array
+import ctypes
 import math
 import sys
 import types
@@ -127,17 +128,22 @@ OWNERS = (bytearray, array.array)
 
 
 def owner_of(data: np.ndarray[Any, Any]) -> Any:
-    """Return the object of one of the `OWNERS` whose memory an array uses, or None."""
+    """Return the owner of the memory that an array uses, or None."""
     base: Any = data.base
     while isinstance(base, type(data)):
         base = base.base
     base = base.obj if type(base) is memoryview else base
-    return base if type(base) in OWNERS and data.flags.writeable else None
+    return base if is_owner(type(base)) and data.flags.writeable else None
+
+
+def is_owner(kind: type) -> bool:
+    """Tell whether objects of a type have memory of their own, which arrays may use too."""
+    return kind in OWNERS or issubclass(kind, ctypes.Array)
 
 
 def reduce_owned(data: np.ndarray[Any, Any], owner: Any) -> tuple[Any, ...]:
     """Reduce an array over an owner's memory to the owner and the array's place in it."""
-    start = data.__array_interface__["data"][0] - address_of(memoryview(owner).cast("B"))
+    start = data.__array_interface__["data"][0] - address_of(memoryview(owner))
     return make_strided, (owner, data.dtype, data.shape, data.strides, start)
 
 

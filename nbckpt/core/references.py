@@ -201,7 +201,7 @@ class References:
         Raises:
             UsageError: The name is not valid, or it has reached the last possible version.
         """
-        check_name(name)
+        name = check_name(name)
         # see docs/decisions/0172
         for patience in PATIENCE_S:
             ref, note = self._claim_next(name, target, packs)

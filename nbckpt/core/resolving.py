@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from nbckpt.core.names import CELL, encode_name, name_trouble
+from nbckpt.core.names import CELL, composed, encode_name, name_trouble
 from nbckpt.core.references import SHORT, Entry, Kind, References
 from nbckpt.errors import NotFoundError, UsageError
 from nbckpt.suggestion import suggestion
@@ -30,9 +30,11 @@ def resolve(references: References, ref: str) -> Entry:
     base, tilde, back = ref.partition("~")
     if tilde and not _NUMBER.fullmatch(back):
         raise UsageError(f"{ref!r} has no number after '~'. Write one, as in 'latest~2'")
-    if not tilde and (entry := _newest(references, base)):
-        return entry
-    candidates = _candidates(references, base)
+    spellings = dict.fromkeys((base, composed(base)))
+    for spelling in spellings if not tilde else ():
+        if entry := _newest(references, spelling):
+            return entry
+    candidates = [entry for spelling in spellings for entry in _candidates(references, spelling)]
     if not candidates:
         raise _unknown(references, base, references.entries())
     at = int(back or 0)

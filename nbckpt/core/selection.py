@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nbckpt.core.manifest import Manifest
+from nbckpt.core.names import identifier
 from nbckpt.core.references import SHORT
 from nbckpt.errors import NotFoundError, UsageError
 from nbckpt.suggestion import suggestion
@@ -44,7 +45,8 @@ class Selection:
             if name not in self.hidden and _is_variable(name)
         }
         chosen: dict[str, Any] = {}
-        for pattern in self.variables or ("*",):
+        for typed in self.variables or ("*",):
+            pattern = typed if typed in namespace else identifier(typed)
             if pattern in namespace:
                 chosen[pattern] = namespace[pattern]
                 continue
@@ -55,7 +57,7 @@ class Selection:
                 )
             chosen |= {name: every[name] for name in matches}
         for pattern in self.exclude:
-            for name in fnmatch.filter(list(chosen), pattern):
+            for name in fnmatch.filter(list(chosen), identifier(pattern)):
                 del chosen[name]
         if not chosen and self.variables:
             raise UsageError("every chosen variable is excluded, so there is nothing to save")
@@ -76,7 +78,8 @@ def values_of(manifest: Manifest, patterns: Iterable[str]) -> list[str]:
     """
     here = [value.name for value in manifest.values]
     wanted: list[str] = []
-    for pattern in patterns:
+    for typed in patterns:
+        pattern = typed if typed in here else identifier(typed)
         matches = [pattern] if pattern in here else fnmatch.filter(here, pattern)
         if not matches:
             label = manifest.id[:SHORT]

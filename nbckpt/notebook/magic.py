@@ -21,6 +21,7 @@ from nbckpt.errors import NbckptError, UsageError, visible
 from nbckpt.notebook import completer
 from nbckpt.notebook.cells import CellCache, run_again
 from nbckpt.notebook.fate import fate
+from nbckpt.notebook.figures import let_figures_show
 from nbckpt.notebook.live import Live
 from nbckpt.notebook.names import hidden_names, history_names, running_cell
 from nbckpt.notebook.panel_choice import LiveTables, ShownPanel, make_panel
@@ -87,6 +88,7 @@ class CheckpointMagics(Magics):
                 with ProgressLine(delay=self.progress_delay) as progress:
                     session = replace(self.session(request.store, progress), body=body)
                     result = request.run(session)
+                    let_figures_show()
         except HelpRequest as asked:
             from nbckpt.commands.about import Help
 
@@ -115,6 +117,7 @@ class CheckpointMagics(Magics):
         with ProgressLine(delay=self.progress_delay) as progress:
             session = self.session(request.store, progress, cell)
             result = request.run(session)
+            let_figures_show()
         if cell is not None and verb == "track":
             from nbckpt.trials.engine.open_trial import OpenTrial
 

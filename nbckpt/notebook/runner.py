@@ -11,6 +11,7 @@ from nbckpt.commands import TABLE, HelpRequest, Session, parse
 from nbckpt.commands.about import Help
 from nbckpt.commands.table import Bar
 from nbckpt.errors import UsageError
+from nbckpt.notebook.figures import let_figures_show
 from nbckpt.render import Result
 
 # Commands that use variables: a running cell may change the same variables in another thread.
@@ -65,6 +66,7 @@ class CommandRunner:
                 result = parse(TABLE, words, "%ckpt").run(
                     session if progress is None else replace(session, progress=progress)
                 )
+                let_figures_show()
             except HelpRequest as request:
                 return Help("%ckpt", usage=request.text)
         if result is None:

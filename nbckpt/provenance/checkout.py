@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+from nbckpt.core.masking import MASK
 from nbckpt.provenance.git import Git, GitError, find_root
-from nbckpt.provenance.masking import MASK
 from nbckpt.provenance.patches import masked_places, unmasked
 
 CLONE_S = 600.0

@@ -14,11 +14,11 @@ from functools import cached_property, lru_cache
 from typing import Any, TypeVar
 
 from nbckpt.core.manifest import now
+from nbckpt.core.masking import masked_command, masked_text
 from nbckpt.core.schema import check, parse
 from nbckpt.errors import CorruptError, NotFoundError
 from nbckpt.provenance.git import Code
 from nbckpt.provenance.inputs import FORM as INPUT
-from nbckpt.provenance.masking import masked_command, masked_text
 from nbckpt.provenance.packages import installed, origins
 from nbckpt.provenance.seeds import read_seeds
 

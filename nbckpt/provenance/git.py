@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
-from nbckpt.provenance.masking import masked_remote
+from nbckpt.core.masking import masked_remote
 from nbckpt.provenance.patches import cut, masked_patch
 from nbckpt.provenance.processes import kill
 

@@ -86,7 +86,7 @@ def _normal(name: str) -> str:
 
 def _origin(document: Mapping[str, Any]) -> str:
     """Return the origin in a `direct_url.json` (PEP 610) as text."""
-    from nbckpt.provenance.masking import masked_remote
+    from nbckpt.core.masking import masked_remote
 
     url = masked_remote(str(document.get("url", "")))
     vcs = document.get("vcs_info", {})

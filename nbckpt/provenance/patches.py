@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from nbckpt.provenance.masking import MASK, Masker
+from nbckpt.core.masking import MASK, Masker
 
 _SECTION = re.compile(rb"^diff --git ", re.MULTILINE)
 _HUNK = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")

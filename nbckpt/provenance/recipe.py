@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from nbckpt.core.masking import MASK
 from nbckpt.provenance.checkout import check_out
 from nbckpt.provenance.document import Provenance
 from nbckpt.provenance.fingerprint import fingerprint
 from nbckpt.provenance.git import GitError
-from nbckpt.provenance.masking import MASK
 
 CODE, REQUIREMENTS, NOTEBOOK, RUN, PATCH = (
     "code",

@@ -153,4 +153,4 @@ def _of_class(kind: Any, definitions: dict[str, dict[str, Any]]) -> dict[str, An
 
 
 def _public(kind: Any) -> list[str]:
-    return [part.name for part in fields(kind) if not part.name.startswith("_")]
+    return [part.name for part in fields(kind) if part.repr and not part.name.startswith("_")]

@@ -10,6 +10,7 @@ import logging
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 
 from nbckpt.errors import visible
@@ -27,8 +28,14 @@ def text(page: Page) -> str:
 
     In a terminal, tables fit its width: long cells wrap.
     """
-    width = shutil.get_terminal_size().columns if sys.stdout and sys.stdout.isatty() else 0
+    width = shutil.get_terminal_size().columns if _is_terminal() else 0
     return "\n".join(map(visible, _lines(page, width)))
+
+
+def _is_terminal() -> bool:
+    with suppress(AttributeError, ValueError):  # there is none, it is the user's own, or it is closed
+        return sys.stdout.isatty()
+    return False
 
 
 def _lines(page: Page, width: int) -> Iterator[str]:

@@ -14,12 +14,15 @@ import sys
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import IO, Any
 
 from nbckpt.core import spans
 from nbckpt.core.definitions import main_namespace
+from nbckpt.core.depth import deeply
 from nbckpt.core.values import codec
-from nbckpt.core.values.diagnose import path_to
+from nbckpt.core.values.diagnose import paths_to
+from nbckpt.core.values.proof import prove
 from nbckpt.errors import CodecError, CorruptError
 from nbckpt.states.refill import SCALARS, filled, has_state_dict, state_of
 from nbckpt.states.registry import current
@@ -140,13 +143,16 @@ def write(value: Any, file: IO[bytes], name: str = "value") -> None:
         CodecError: The value cannot be pickled.
     """
     try:
-        pickled = codec.dump(value, main_namespace())
+        make = partial(codec.dump, value, main_namespace(), left=main_namespace())
+        pickled = deeply(make)
         if overlaps := spans.Overlaps(pickled.memory, pickled.owners):
-            pickled = codec.dump(value, main_namespace(), overlaps)
+            pickled = deeply(partial(make, overlaps))
+        prove(pickled, pickled.record, main_namespace())
     except Exception as error:
         raise CodecError(f"cannot save a {type(value).__name__}: {type(error).__name__}: {error}") from error
-    for part, lost in pickled.notes:
-        _log.warning("%s: %s", path_to(name, value, part), lost)
+    paths = paths_to(name, value, [part for part, _ in pickled.notes])
+    for path, (_, lost) in zip(paths, pickled.notes, strict=True):
+        _log.warning("%s: %s", path, lost)
     roots, buffers = spans.merged(pickled.buffers)
     parts = [memoryview(pickled.record), *(span.view for span in roots)]
     file.write(_MAGIC)

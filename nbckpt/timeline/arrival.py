@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from sys import modules
+from types import MappingProxyType
 from typing import Any
 
 from nbckpt.core import environment
 from nbckpt.core.environment import is_same
+from nbckpt.core.finalizers import keep_alive
 from nbckpt.core.manifest import Manifest
 from nbckpt.core.packs.reader import Reader
 from nbckpt.core.values.classes import Classes
@@ -18,6 +20,7 @@ from nbckpt.core.values.variables import Print
 from nbckpt.states.snapshot import is_state
 from nbckpt.timeline.held import UNHELD, Held, ids_of
 from nbckpt.timeline.patching import apply, plan
+from nbckpt.timeline.returning import Returning
 from nbckpt.tracker.binding import GONE, Binder
 
 TakePrints = Callable[[Mapping[str, Any]], Mapping[str, Print]]
@@ -83,12 +86,14 @@ def arrive(
     unheld: Unheld,
     left: Collection[str] = (),
     hold_off: Callable[[], object] = lambda: None,
+    then: Mapping[str, Print] = MappingProxyType({}),
 ) -> Arrived:
     """Bind, replace and remove variables until the namespace equals *target*.
 
     First everything is loaded, then everything is bound. Arrays that differ only in their bytes get these
-    bytes in place. Other variables that share objects are replaced together, so that they share again; all
-    others keep their objects.
+    bytes in place. Other variables that share objects change together, so that they share again: the objects
+    get their former contents if *then* tells which these were, and new ones take their place otherwise. All
+    others keep their objects. Nothing that is replaced is finalized.
 
     Args:
         target: A checkpoint that is trusted.
@@ -100,6 +105,7 @@ def arrive(
         unheld: What checkpoints cannot hold.
         left: Variables that stay as they are, unless they share objects with others.
         hold_off: Called before anything changes, to hold off interrupts; once or several times.
+        then: The fingerprints of the checkpoint's values, as their objects gave them; empty if not known.
     """
     there, kept = Held(target, {}, {}), unheld.kept
     stay_so = _apart(left, variables, there, here)
@@ -109,21 +115,17 @@ def arrive(
     patches = plan(differ, there, here, read, namespace)
     patched = {name: "changed" for mates in patches for name in mates}
     differ = [name for name in differ if name not in patched]
-    loaded, failed, revival = _load(target, read(target), namespace, differ, hold_off)
+    loaded, failed, live = _load(target, read(target), namespace, differ, hold_off, then)
     settings = {name: loaded.pop(name) for name in environment.NAMES & loaded.keys()}
     gone = sorted(variables.keys() - {*there.values, *unheld.lost, *kept, *stayed})
     former = {id(figure): figure for figure in _figures(variables.values())}
+    bindings = {**loaded, **kept, **dict.fromkeys(gone, GONE)}
     hold_off()
     apply(patches.values())
-    revival.settle()
-    changes = patched | Binder().bind(
-        {**loaded, **kept, **dict.fromkeys(gone, GONE)},
-        settings,
-        namespace,
-        f"checkout of {target.id}",
-        failed,
-    )
-    changes = {name: change for name, change in changes.items() if change != "same"}
+    keep_alive(namespace[name] for name in bindings.keys() & namespace.keys())
+    live.settle()
+    changes = Binder().bind(bindings, settings, namespace, f"checkout of {target.id}", failed)
+    changes = patched | live.changes | {name: change for name, change in changes.items() if change != "same"}
     bound = {name: namespace[name] for name in {*variables, *loaded, *kept} if name in namespace}
     _close(former, bound.values())
     lost = ({*unheld.lost} - there.values.keys()) | {*stayed, *unheld.alive}
@@ -200,21 +202,43 @@ def _close(former: Mapping[int, Any], values: Iterable[Any]) -> None:
             pyplot.close(former[number])
 
 
+@dataclass(frozen=True)
+class _Live:
+    """The live objects among loaded values."""
+
+    returning: Returning
+    revival: Revival
+
+    @property
+    def changes(self) -> dict[str, str]:
+        """The changes of the variables that stay bound to them."""
+        return dict.fromkeys(self.returning.names, "changed")
+
+    def settle(self) -> None:
+        """Give each of them its state."""
+        self.returning.apply()
+        self.revival.settle()
+
+
 def _load(
     target: Manifest,
     reader: Reader,
     namespace: dict[str, Any],
     names: list[str],
     hold_off: Callable[[], object],
-) -> tuple[dict[str, Any], list[Failure], Revival]:
+    then: Mapping[str, Print],
+) -> tuple[dict[str, Any], list[Failure], _Live]:
     """Load values. Their classes stay the live ones, and get back the attributes that they had.
 
-    What threads wait on is the live object, whose state is settled by the returned `Revival`.
+    What threads wait on, and what *then* leads to, is the live object, which gets its state at last.
     """
+    returning = Returning(namespace)
     with revived() as revival:
         classes = Classes("same", namespace, hold_off)
         loaded, failed = load_values(target, reader, names, namespace, classes=classes)
-    return loaded, failed, revival
+        returning.join(loaded, classes.doubles)
+        returning.plan(target, loaded, then)
+    return loaded, failed, _Live(returning, revival)
 
 
 def _differing(there: Held, here: Held, read: Callable[[Manifest], Reader]) -> list[str]:

@@ -14,6 +14,30 @@ UNHELD = 0
 """The identity, in `Held.ids`, of a variable whose object the checkpoint does not hold. No object has it."""
 
 
+_MOST_POINTS = 32
+
+
+class Fingerprints:
+    """The fingerprints of the newest points, which tell what objects they were made of.
+
+    They mean nothing in another process. Only one thread at a time may use it.
+    """
+
+    def __init__(self) -> None:
+        self._of_points: dict[str, Mapping[str, Print]] = {}
+
+    def keep(self, held: Held) -> None:
+        """Remember the fingerprints of a point that the namespace equals."""
+        self._of_points.pop(held.manifest.id, None)
+        self._of_points[held.manifest.id] = held.prints
+        if len(self._of_points) > _MOST_POINTS:
+            del self._of_points[next(iter(self._of_points))]
+
+    def of(self, point: str) -> Mapping[str, Print]:
+        """Return the fingerprints of a point; none if they are not known."""
+        return self._of_points.get(point, {})
+
+
 @dataclass(frozen=True)
 class Held:
     """The namespace at one moment.

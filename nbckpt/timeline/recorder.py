@@ -24,7 +24,7 @@ from nbckpt.core.transfer import refresh, save, save_once
 from nbckpt.core.trash import discard
 from nbckpt.errors import NbckptError
 from nbckpt.timeline.chain import Chain
-from nbckpt.timeline.held import Held
+from nbckpt.timeline.held import Fingerprints, Held
 from nbckpt.timeline.pending import DroppedError, Pending
 from nbckpt.timeline.places import Places
 from nbckpt.timeline.points import is_beside
@@ -82,6 +82,7 @@ class Recorder:
         self._scope = Scope()
         self._chain = Chain(self.history)
         self._places = Places()
+        self._fingerprints = Fingerprints()
 
     def note(self, origin: Mapping[str, Any], touched: Touched) -> None:
         """Note a cell that ran, before the point that holds its changes."""
@@ -304,7 +305,9 @@ class Recorder:
         if is_new:
             self._tracker.before = made
             self._chain.keep(made)
-        self.here = step.held(made)  # last: it tells that the rest is done
+        held = step.held(made)
+        self._fingerprints.keep(held)
+        self.here = held  # last: it tells that the rest is done
         return is_new
 
     @property

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from nbckpt.core import environment
+from nbckpt.core.elsewhere import variable_of
 from nbckpt.core.environment import is_same
 from nbckpt.core.history import History
 from nbckpt.core.manifest import Group, Manifest, Value, now
@@ -135,7 +136,7 @@ class Step:
             skipped=(*carried.skipped, *captured.skipped),
             warnings=(
                 *carried.warnings,
-                *(text for text in captured.warnings if _variable_of(text) in changed),
+                *(text for text in captured.warnings if variable_of(text) in changed),
             ),
             provenance={
                 **environment.machine(),
@@ -260,7 +261,7 @@ class Step:
             values=tuple(value for value in last.values if value.name in stays),
             groups=last.groups,
             skipped=tuple(skipped for skipped in last.skipped if skipped.name in unseen),
-            warnings=tuple(text for text in last.warnings if _variable_of(text) in stays),
+            warnings=tuple(text for text in last.warnings if variable_of(text) in stays),
             deleted=self._deleted,
             inline=last.inline,
         )
@@ -268,12 +269,6 @@ class Step:
 
 def _digest(prints: Mapping[str, Print], name: str) -> str:
     return prints[name].digest if name in prints else ""
-
-
-def _variable_of(warning: str) -> str:
-    """Return the variable that a warning of a manifest is about: the text begins with a path inside it."""
-    end = next((at for at, letter in enumerate(warning) if not (letter.isalnum() or letter == "_")), None)
-    return warning[:end]
 
 
 def _take_inline(carried: Manifest, packer: Packer, reader: Reader) -> dict[Content, Stored]:

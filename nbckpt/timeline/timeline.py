@@ -254,7 +254,9 @@ class Timeline(Recorder):
                 Unheld(kept, recipes.keys() - kept.keys(), kept.keys() - recipes.keys()),
                 left,
                 cache(lambda: changing.enter_context(uninterrupted())),
+                self._fingerprints.of(target.id),
             )
+            self._fingerprints.keep(arrived.held)
             self.here, self._removed = arrived.held, objects
             self.is_way_last, self.ways = True, self.ways + 1
             self._count_from_here(arrived.changes)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from nbckpt.core import environment
+from nbckpt.core.finalizers import keep_alive
 from nbckpt.core.history import History
 from nbckpt.core.manifest import now
 from nbckpt.core.references import SHORT, Entry, Ref
@@ -102,6 +103,8 @@ class Binder:
         changes = {name: change(namespace, name, value) for name, value in bindings.items()}
         before = held(states)
         former, reasons = environment.write_states(settings)
+        if self.last is not None:
+            keep_alive(self.last.bindings.values())  # nobody but the user may end what they own
         # Before the states are loaded: after an interrupt of that load, undo still reverts the bindings.
         self.last = Undo(action, swap(namespace, bindings), former, before)
         adopt(bindings.values())  # if two states have one name, load the one in the restored variable

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from sys import modules
 from typing import Any
 
+from nbckpt._private_apis import unchanged_figures
+from nbckpt.cells.digest import Digester
 from nbckpt.core import environment
 from nbckpt.core.diff import Difference, Loaded, Side, compare, package_diff, source_diff
 from nbckpt.core.manifest import Manifest, Value
 from nbckpt.core.packs.reader import Reader
 from nbckpt.core.selection import Selection
 from nbckpt.core.values.classes import Classes
+from nbckpt.core.values.codec import dump
 from nbckpt.core.values.loading import load_values
+from nbckpt.core.values.preview import picture_of
 from nbckpt.errors import CodecError, UsageError
 from nbckpt.provenance.checkpoint import AGAIN, Origin, read_provenance
 from nbckpt.provenance.document import Provenance
@@ -37,6 +43,7 @@ class Comparable:
         packages: The versions of the packages.
         provenance: What is needed to do it again; None if that is not known.
         is_part: Whether this is the live side and holds only the names of the other side.
+        namespace: The globals of the functions among the values.
     """
 
     manifest: Manifest | None
@@ -46,6 +53,27 @@ class Comparable:
     packages: Mapping[str, Any] = field(default_factory=dict)
     provenance: Provenance | None = None
     is_part: bool = False
+    namespace: dict[str, Any] = field(default_factory=dict)
+
+    def contents(self, value: Any) -> str:
+        """Return the digest of what a value contains, which is the same in every kernel.
+
+        Raises:
+            CodecError: It cannot be pickled.
+        """
+        _draw_figures(value, self.namespace)
+        return Digester(self.namespace).digest(value)
+
+
+def _draw_figures(value: Any, namespace: dict[str, Any]) -> None:
+    """Draw the figures that a value reaches. Drawing lays a figure out, and the other side may be drawn."""
+    if (figures := getattr(modules.get("matplotlib.figure"), "Figure", None)) is None:
+        return
+    visited: list[object] = []
+    with suppress(Exception):  # any exception of the value's own pickling
+        dump([value], namespace, write=len, visited=visited)
+    for figure in {id(part): part for part in visited if issubclass(type(part), figures)}.values():
+        picture_of(figure)
 
 
 def is_whole(manifest: Manifest) -> bool:
@@ -60,9 +88,10 @@ def by_name(manifest: Manifest) -> dict[str, Value]:
 
 def stored(manifest: Manifest, source: Reader, *, trusted: bool) -> Comparable:
     """Return a checkpoint as one side of a comparison. If it is not trusted, no value may be loaded."""
+    namespace: dict[str, Any] = {}
 
     def load(name: str) -> Any:
-        loaded, failed = load_values(manifest, source, [name], {}, classes=Classes("apart"))
+        loaded, failed = load_values(manifest, source, [name], namespace, classes=Classes("apart"))
         if failed:
             raise CodecError(failed[0].reason)
         return loaded[name]
@@ -74,6 +103,7 @@ def stored(manifest: Manifest, source: Reader, *, trusted: bool) -> Comparable:
         {path: (content.size, repr(content.runs)) for path, content in manifest.files.items()},
         manifest.provenance.get("packages", {}),
         read_provenance(manifest, source),
+        namespace=namespace,
     )
 
 
@@ -100,6 +130,7 @@ def live(
         packages=environment.packages(),
         provenance=Origin().provenance() if before.provenance.get(AGAIN) else None,
         is_part=not is_whole(before),
+        namespace=namespace,
     )
 
 
@@ -108,10 +139,10 @@ def compared(before: Comparable, after: Comparable) -> Compared:
     old = before.manifest
     assert old is not None  # the live namespace is always the new side
     may_load = before.load is not None and after.load is not None
-    differences = compare(
-        Side(before.values, before.load if may_load else None),
-        Side(after.values, after.load if may_load else None),
-    )
+    with unchanged_figures():  # pyplot takes in each figure that is loaded
+        differences = compare(
+            *(Side(side.values, side.load if may_load else None, side.contents) for side in (before, after))
+        )
     return Compared(
         old,
         after.manifest,

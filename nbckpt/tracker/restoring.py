@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Container, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+from nbckpt.cells.key import have_equal_code
 from nbckpt.core import environment
 from nbckpt.core.history import History
 from nbckpt.core.manifest import Manifest
@@ -15,7 +17,7 @@ from nbckpt.core.packs.writer import Progress
 from nbckpt.core.references import SHORT, Entry
 from nbckpt.core.resolving import fallbacks
 from nbckpt.core.selection import values_of
-from nbckpt.core.values.classes import Classes
+from nbckpt.core.values.classes import Classes, Origin
 from nbckpt.core.values.loading import Failure, load_values
 from nbckpt.core.values.placement import restoring_to
 from nbckpt.core.verify import verify
@@ -78,6 +80,7 @@ class Restore:
         self._namespace = namespace
         self._prefix = prefix
         self._wanted = [name for name in values_of(manifest, names) if not (prefix and is_state(name))]
+        self._differing: tuple[str, ...] = ()
         self.is_whole = not names and not prefix
         self._gone = [name for name in manifest.deleted if name in namespace] if self.is_whole else []
 
@@ -125,10 +128,11 @@ class Restore:
         Raises:
             UsageError: There is no such *device*.
         """
-        classes = Classes("new" if self._has_class() else "live", self._namespace)
+        origin: Origin = "new" if self._has_class() else "live"
+        classes = Classes(origin, self._namespace, are_equal=partial(have_equal_code, self._namespace))
         classes.take(live)
         with restoring_to(device):
-            return load_values(
+            loaded = load_values(
                 self._manifest,
                 reader,
                 self._wanted,
@@ -137,6 +141,9 @@ class Restore:
                 verify=verify,
                 progress=progress,
             )
+        if origin == "live":
+            self._differing = tuple(sorted(set(classes.differing)))
+        return loaded
 
     def _has_class(self) -> bool:
         """Tell whether a class itself is loaded. Then instances get the saved classes, not the live ones."""
@@ -168,4 +175,14 @@ class Restore:
             value.name for value in manifest.values if value.group in groups and value.name not in names
         )
         torn = tuple(value.name for value in manifest.values if value.changed and value.name in names)
-        return Restored(manifest, changes, failed, apart, time.perf_counter() - started, dry_run, torn, note)
+        return Restored(
+            manifest,
+            changes,
+            failed,
+            apart,
+            time.perf_counter() - started,
+            dry_run,
+            torn,
+            note,
+            self._differing,
+        )

@@ -54,6 +54,7 @@ class Restored:
         seconds: The duration.
         dry_run: Whether nothing was restored.
         note: Why another checkpoint than the requested one was restored; "" if it was not.
+        differing: The classes of restored objects whose code in the namespace is another one.
     """
 
     manifest: Manifest
@@ -64,6 +65,7 @@ class Restored:
     dry_run: bool = False
     torn: tuple[str, ...] = ()
     note: str = ""
+    differing: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         changes = (f"{number} {change}" for change, number in Counter(self.changes.values()).items())

@@ -71,7 +71,7 @@ _MAIN = vars(sys.modules["__main__"])
 
 def missing(row: Row) -> str:
     """Return a library that a row imports and that is not installed here; nothing if all are."""
-    return next((name for name in _imported(row) if find_spec(name.partition(".")[0]) is None), "")
+    return next((name for name in imported(row) if find_spec(name.partition(".")[0]) is None), "")
 
 
 def fresh() -> dict[str, Any]:
@@ -200,13 +200,14 @@ def _here(chapter: str) -> list[Row]:
     return [row for row in ROWS if row.chapter == chapter and not missing(row)]
 
 
-def _imported(row: Row) -> list[str]:
+def imported(row: Row) -> list[str]:
+    """Return the modules that a row imports."""
     return re.findall(r"^(?:import|from) ([\w.]+)", row.setup, re.MULTILINE)
 
 
 def _settled(rows: list[Row]) -> set[str]:
     """Import what the rows import, so that collecting garbage between them is cheap; return the names."""
-    for library in {name for row in rows for name in _imported(row)}:
+    for library in {name for row in rows for name in imported(row)}:
         importlib.import_module(library)
     gc.freeze()
     return set(_MAIN)

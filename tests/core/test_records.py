@@ -149,12 +149,12 @@ def ways(
     taken: list[str] = []
     dump = members.dump
 
-    def noted(*args: Any, in_one_step: bool = False) -> Any:
+    def noted(*args: Any, in_one_step: bool = False, **options: Any) -> Any:
         if args[0][0] is not value:
-            return dump(*args, in_one_step=in_one_step)
+            return dump(*args, in_one_step=in_one_step, **options)
         taken.append("whole" if len(args) < 4 else "one step" if in_one_step else "pieces")
         try:
-            return dump(*args, in_one_step=in_one_step)
+            return dump(*args, in_one_step=in_one_step, **options)
         finally:
             after()
 

@@ -441,7 +441,7 @@ def test_a_result_that_cannot_be_saved_is_not_kept(
 
 
 def test_an_input_without_a_digest_has_the_key_of_its_cell(cells: Notebook, ran: Any) -> None:
-    connect = "import sqlite3\ndb = sqlite3.connect(':memory:')"
+    connect = "import sqlite3\ndb = sqlite3.connect(':memory:')\n_ = db.execute('create temp table t (x)')"
     body = "x = db.execute('select 5').fetchone()"
     for _ in range(2):
         cells.run(f"%%ckpt cell make\n{connect}", once(body), "db.close()")

@@ -80,13 +80,12 @@ def test_reading_is_no_change_and_a_change_is_undone(watched: Notebook, subtests
             assert watched.run("%ckpt checkout kept", expression) == before
 
 
-def test_an_open_file_is_not_saved_as_its_text(watched: Notebook) -> None:
+def test_an_undo_sets_back_the_position_of_a_file(watched: Notebook) -> None:
     pathlib = watched.names["pathlib"]
     pathlib.Path("notes").write_text("abc")
-    saved = watched.run("file = open('notes')", "%ckpt save kept")
-    assert [skipped.reason for skipped in saved.saved.manifest.skipped] == ["an open file cannot be saved"]
+    watched.run("file = open('notes')")
     former = watched.after("first = file.read(1)")["file"]
-    again = watched.after("%ckpt undo --rerun")["file"]
+    again = watched.after("%ckpt undo")["file"]
     assert (former.tell(), again.tell()) == (1, 0)
     former.close()
     again.close()
@@ -145,6 +144,7 @@ WAYS = {
 @pytest.fixture(autouse=True)
 def ways(monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType("ways_that_nobody_sees")
+    module.__file__ = "site-packages/ways_that_nobody_sees.py"  # functions of a module of one's own are read
     exec(MODULE, vars(module))
     monkeypatch.setitem(sys.modules, module.__name__, module)
 

@@ -13,6 +13,8 @@ import os
 import sys
 from collections.abc import Iterable
 
+from nbckpt.core.elsewhere import Reserved
+
 _MAP_FIXED = 0x10
 _MADV_POPULATE_READ = 22
 
@@ -28,7 +30,7 @@ def reserve(size: int) -> mmap.mmap:
 
     The memory lives as long as anything refers to it, including mapped parts.
     """
-    return mmap.mmap(-1, size)
+    return Reserved(-1, size)
 
 
 def overlay(region: mmap.mmap, pieces: Iterable[tuple[int, int, int, int]]) -> None:

@@ -46,7 +46,7 @@ class Pool(Executor):
 _QUIET = frozenset({"ipykernel", "IPython", "zmq", "tqdm", "tornado"})
 """Packages whose threads run in every kernel and do not write to the user's arrays."""
 
-_SAVING = ("hash", "write", "check", "verify", "fetch", "collect", "files", "point", "deed")
+_SAVING = ("hash", "write", "deep", "check", "verify", "fetch", "collect", "files", "point", "deed")
 _OTHERS = ("sync-", "mirror", "watch", "output", "live", "panel", "git", "provenance", "machine", "requests")
 OURS = tuple(f"nbckpt-{work}" for work in (*_SAVING, *_OTHERS))
 """The name prefixes of nbckpt's threads that run no code of the user.

@@ -7,6 +7,7 @@ records of one load, and a live class is never changed.
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import pickle
 import sys
@@ -15,13 +16,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from enum import EnumMeta
 from functools import partial
-from types import MemberDescriptorType
+from types import CodeType, FunctionType, MemberDescriptorType
 from typing import Any, Literal
 
 from cloudpickle import cloudpickle
 
 from nbckpt._private_apis import class_tracker
+from nbckpt.core.bytecode import PYTHON, make_untagged_code
+from nbckpt.core.dataclass_methods import make_methods_again
+from nbckpt.core.depth import bounded
+from nbckpt.core.values.identities import Found
 from nbckpt.core.values.placement import LOADER, load_storage
+from nbckpt.core.values.sameness import doubles, is_unchanged
 from nbckpt.store import Buffer
 
 Origin = Literal["live", "same", "new", "apart"]
@@ -52,15 +58,23 @@ MOVED = {
     "nbckpt.trials.syncing": "nbckpt.trials.engine.upload",
     "nbckpt.trials.trainable": "nbckpt.trials.training.trainable",
     "nbckpt.trials.trial": "nbckpt.trials.model.trial",
+    "pathlib._local": "pathlib",  # in Python 3.13
 }
-"""Modules of nbckpt that pickles name by an older path, with their current paths."""
+"""Modules that pickles name by another path, with the paths that exist in every version."""
 
-RENAMED = {("nbckpt.states.registry", "states"): "use_folder"}
-"""Names in these modules, with their current names."""
+RENAMED = {
+    ("nbckpt.states.registry", "states"): "use_folder",
+    ("_thread", "lock"): "LockType",  # since Python 3.13
+}
+"""Names in these modules, with the names that exist in every version."""
+
+if not hasattr(dataclasses, "_replace"):  # since Python 3.13, the method of each dataclass
+    RENAMED["dataclasses", "_replace"] = "replace"
 
 # For cloudpickle's functions that make a class: the position of the class's number in the arguments.
-_MAKERS = {"_make_skeleton_class": 4, "_make_skeleton_enum": 5}
-_FILL = "_class_setstate"
+_MAKERS = {"_make_skeleton_class": 4, "_make_skeleton_enum": 5, "make_enumeration": 5}
+_FILLERS = {"_class_setstate", "fill_enumeration"}
+_MODULES = {cloudpickle.__name__, "nbckpt.core.enumerations"}
 
 _PYTHONS_OWN = frozenset(
     {
@@ -81,6 +95,11 @@ class Classes:
             save, and leaves the live class alone. `apart` does the same, for values that are only inspected.
         namespace: The namespace of the live classes.
         hold_off: Called before a live class is set back, to hold off interrupts.
+        are_equal: Tells whether two classes have the same code. If so, `adopt` finds live classes.
+
+    Attributes:
+        differing: The names of the new classes that differ from the live classes of these names.
+        doubles: The functions that were loaded for live classes that keep their own, each with that one.
     """
 
     def __init__(
@@ -88,6 +107,7 @@ class Classes:
         origin: Origin = "live",
         namespace: Mapping[str, Any] | None = None,
         hold_off: Callable[[], object] = lambda: None,
+        are_equal: Callable[[type, type], bool] | None = None,
     ) -> None:
         self._origin, self._hold_off = origin, hold_off
         self._tracker = class_tracker()
@@ -96,6 +116,10 @@ class Classes:
             if issubclass(type(kind), type):
                 with suppress(Exception):  # a class that cannot be hashed has no number
                     self._bound[self._tracker.numbers.get(kind)] = kind
+        self._namespace, self._are_equal = namespace or {}, are_equal
+        self._new: dict[str, type] = {}
+        self.differing: list[str] = []
+        self.doubles: list[tuple[FunctionType, FunctionType]] = []
         self._made: dict[str, type] = {}
         self._whole: set[type] = set()
 
@@ -104,9 +128,32 @@ class Classes:
         self._made |= live
         self._whole |= {*live.values()}
 
-    def load(self, record: Buffer, buffers: Sequence[memoryview]) -> Any:
-        """Unpickle a record. This runs code that the record names."""
-        return _Unpickler(self, record, buffers).load()
+    def adopt(self) -> bool:
+        """Find the classes of the namespace that have the names and the code of those that were loaded.
+
+        The cell of a class may have run again. If there are such classes, what was loaded since the last call
+        has to be loaded again. Then it has the classes of the namespace, and `isinstance` holds.
+        """
+        new, self._new = self._new, {}
+        if self._are_equal is None:
+            return False
+        live: dict[str, type] = {}
+        for number, kind in new.items():
+            bound = self._namespace.get(kind.__qualname__)
+            if isinstance(bound, type) and bound is not kind:
+                live[number] = bound
+        twins = {number: kind for number, kind in live.items() if self._are_equal(new[number], kind)}
+        self.differing += [kind.__qualname__ for number, kind in live.items() if number not in twins]
+        self.take(twins)
+        return bool(twins)
+
+    def load(self, record: Buffer, buffers: Sequence[memoryview], python: str = "") -> Any:
+        """Unpickle a record. This runs code that the record names.
+
+        *python* is the version of Python that wrote it, if that is known, such as "3.11".
+        """
+        with bounded():
+            return _Unpickler(self, record, buffers, python).load()
 
     def make(self, maker: Callable[..., type], at: int, *arguments: Any) -> type:
         """Return the class that a record asks for. A new class is still empty."""
@@ -114,7 +161,7 @@ class Classes:
         if number not in self._made:
             live = self._bound.get(number) or self._tracker.classes.get(number)
             if live is not None and (self._origin == "live" or self._may_set_back(live)):
-                self._made[number] = live
+                self._made[number] = self._new[number] = live
                 if self._origin == "live":
                     self._whole.add(live)
             else:
@@ -122,6 +169,7 @@ class Classes:
                 rest[at - 3] = None
                 with self._quiet(bases):
                     self._made[number] = made = maker(self._maker(kind), name, bases, *rest)
+                self._new[number] = made
                 self._remember(number, made)
         return self._made[number]
 
@@ -130,10 +178,15 @@ class Classes:
         if kind not in self._whole:  # a live class is complete: see docs/decisions/0011
             self._whole.add(kind)
             if self._origin == "same":
+                added = _added(kind, state[0])
+                if not added and is_unchanged(kind, state[0]):
+                    self.doubles += doubles(kind, state[0])
+                    return kind
                 self._hold_off()
-                for name in _added(kind, state[0]):
+                for name in added:
                     type.__delattr__(kind, name)
             filler(kind, state)
+            make_methods_again(kind)
             intern_texts(kind)
         return kind
 
@@ -199,22 +252,40 @@ def _nothing(*_: Any, **_keywords: Any) -> None:
     pass
 
 
+def _numpy_name(module: str) -> str:
+    """Return the name that a private module of NumPy has in the installed version. NumPy 2 renamed them."""
+    parts = module.split(".")
+    if parts[0] != "numpy" or parts[1:2] not in (["core"], ["_core"], ["rec"]):
+        return module
+    import numpy
+
+    if numpy.lib.NumpyVersion(numpy.__version__) >= "2.0.0":
+        return module.replace("numpy.core", "numpy._core", 1)
+    return "numpy.core.records" if parts[1] == "rec" else module.replace("numpy._core", "numpy.core", 1)
+
+
 class _Unpickler(pickle.Unpickler):
-    def __init__(self, classes: Classes, record: Buffer, buffers: Sequence[memoryview]) -> None:
+    def __init__(self, classes: Classes, record: Buffer, buffers: Sequence[memoryview], python: str) -> None:
         super().__init__(io.BytesIO(record), buffers=buffers)
         self._classes = classes
+        self.persistent_load = Found().find  # type: ignore[method-assign]  # pickle looks it up so
+        self._code_type = CodeType if python == PYTHON else partial(make_untagged_code, python)
 
     def find_class(self, module_name: str, global_name: str) -> Any:
         """See `pickle.Unpickler.find_class`."""
         if (module_name, global_name) == LOADER:
             return load_storage
-        module_name = MOVED.get(module_name, module_name)
+        module_name = _numpy_name(MOVED.get(module_name, module_name))
         global_name = RENAMED.get((module_name, global_name), global_name)
         named = super().find_class(module_name, global_name)
         if named is cloudpickle.subimport:  # a function's record names each module that its code may mean
             return lambda name: named(MOVED.get(name, name))
-        if module_name != cloudpickle.__name__:
+        if named is CodeType:
+            return self._code_type
+        if module_name not in _MODULES:
             return named
+        if global_name == "_builtin_type":
+            return lambda name: self._code_type if name == "CodeType" else named(name)
         if global_name in _MAKERS:
             return partial(self._classes.make, named, _MAKERS[global_name])
-        return partial(self._classes.fill, named) if global_name == _FILL else named
+        return partial(self._classes.fill, named) if global_name in _FILLERS else named

@@ -12,15 +12,17 @@ import gc
 import pickle
 import sys
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from nbckpt.core import reducers
-from nbckpt.core.definitions import live_namespace
+from nbckpt.core.definitions import lending, live_namespace
 from nbckpt.core.spans import NO_OVERLAPS, Overlaps, Span, address_of
 from nbckpt.core.values.classes import Classes
+from nbckpt.core.values.identities import MOST_NUMBERED, containers, holds_nan
+from nbckpt.core.values.lending import Lending, needed
 from nbckpt.core.values.links import links_of
 from nbckpt.core.values.pickler import Pickler
 from nbckpt.core.values.texts import is_long_text, pickled_text
@@ -33,6 +35,17 @@ SMALL = 4 << 10
 """Memory smaller than this stays in the record, unless another array shares it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Again:
+    """How a value must be pickled a second time.
+
+    Attributes:
+        lent: The definitions that its load needs; see `lending`.
+    """
+
+    lent: dict[str, Any] = field(default_factory=dict)
+
+
 @dataclass(slots=True)
 class Pickled:
     """A value as a record.
@@ -42,13 +55,15 @@ class Pickled:
         buffers: The memory beside the record, in the order of the record's references.
         reached: All memory that the value's arrays use, including memory that is copied into the record.
         pointers: The memory of its arrays of objects.
-        links: The mutable objects that the value reaches.
+        links: The mutable objects that the value reaches, and its NaNs.
         class_links: The links that the value reaches through a class of the notebook. A load makes each class
             once, for any number of records, so these objects stay shared without being in one record.
         owners: The links that have memory of their own in the record.
         functions: The functions that are saved without the namespace.
         notes: The parts that will not be restored completely, each with the loss.
         plain: Whether the value is short and consists of built-in types only.
+        first: The first object of each type that pickle does not know itself.
+        again: How the value must be pickled a second time, if it must.
     """
 
     record: bytes
@@ -61,6 +76,8 @@ class Pickled:
     functions: list[types.FunctionType] = field(default_factory=list)
     notes: list[tuple[object, str]] = field(default_factory=list)
     plain: bool = False
+    first: dict[type, Any] = field(default_factory=dict)
+    again: Again | None = None
 
     @property
     def memory(self) -> list[Span]:
@@ -75,52 +92,101 @@ def dump(
     write: Callable[[bytes], object] | None = None,
     *,
     in_one_step: bool = False,
+    left: Container[str] = (),
+    again: Again | None = None,
+    visited: list[object] | None = None,
 ) -> Pickled:
     """Turn *value* into a record. If *write* is given, it takes the pieces of all but short plain records.
 
     Functions whose globals are *namespace* are saved without it. Small memory goes into the record unless
-    *overlaps* says that it is shared. *in_one_step*, handing over a piece runs no code except *write*.
+    *overlaps* says that it is shared. *in_one_step*, handing over a piece runs no code except *write*. The
+    record lends its load the definitions that it needs if they are in *left*: names that are not saved beside
+    it. If *write* is given, the record may have to be pickled *again*; see `Pickled.again`. *visited* becomes
+    the objects that it visited, in order, also if it fails.
 
     Raises:
         Exception: Any exception that the value's own pickling raises.
     """
-    if (simple := _dump_simple(value, write)) is not None:
+    if again is None and (simple := _dump_simple(value, write)) is not None:
         return simple
-    chunks: list[bytes] = []
-    buffers, reached = list[Span](), list[Span]()
-
-    def take(buffer: pickle.PickleBuffer) -> bool:
-        view = buffer.raw()
-        span = Span(address_of(view), len(view), view)
-        if span.size and not reducers.is_made(view):
-            reached.append(span)
-        # Shared memory never goes into the record: see docs/decisions/0004.
-        if span.size < SMALL and not overlaps.covers(span.address, span.end):
-            return True  # keep it in the record
-        buffers.append(span)
-        return False
-
-    sieves = write is not None and not in_one_step
-    pickler = Pickler(write or chunks.append, namespace, overlaps, take, in_pieces=sieves)
+    chunks, memory = list[bytes](), _Memory(overlaps)
+    pickler = Pickler(
+        write or chunks.append,
+        namespace,
+        overlaps,
+        memory.take,
+        in_pieces=write is not None and not in_one_step,
+        keeps_identities=again is not None,
+        visited=visited,
+    )
     with paused_gc():
-        pickler.dump(value)
-        links, class_links = links_of(pickler.seen, pickler.classes)
-    owners: list[Any] = [link for link in links if type(link) in reducers.OWNERS]
-    if len(pickler.seen) + pickler.sieve.forgotten > _MANY:
-        pickler.seen.clear()
-        pickler.clear_memo()
-        _give_back()  # see docs/decisions/0014
+        pickler.dump(Lending(again.lent, value) if again and again.lent else value)
+        links, class_links, has_containers = links_of(pickler.seen, pickler.classes)
+    links += pickler.nans
+    _forget(pickler)
+    owners, record = _owners(links), b"".join(chunks)
+    second = None if again else _second(pickler, record, namespace, left, has_containers)
+    if write is None and second:
+        return dump(value, namespace, overlaps, again=second, visited=visited)
     return Pickled(
-        b"".join(chunks),
-        buffers,
-        [*reached, *_memory_of(owners), *pickler.reach],
+        record,
+        memory.beside,
+        [*memory.reached, *_memory_of(owners), *pickler.reach],
         pickler.pointers,
         links,
         class_links,
         owners,
         pickler.functions,
         pickler.notes,
+        first=pickler.first,
+        again=second,
     )
+
+
+def _second(
+    pickler: Pickler,
+    record: bytes,
+    namespace: dict[str, Any],
+    left: Container[str],
+    has_containers: bool,  # noqa: FBT001  a fact, not a switch
+) -> Again | None:
+    lent = needed(pickler.first, pickler.calls, namespace, left)
+    has_nan = len(record) <= MOST_NUMBERED and holds_nan(record)
+    return Again(lent) if has_containers or has_nan or lent else None
+
+
+class _Memory:
+    """The memory of one value: all of it, and that which goes beside the record."""
+
+    def __init__(self, overlaps: Overlaps) -> None:
+        self._overlaps = overlaps
+        self.beside: list[Span] = []
+        self.reached: list[Span] = []
+
+    def take(self, buffer: pickle.PickleBuffer) -> bool:
+        """Take the next buffer. Tell whether it stays in the record."""
+        view = buffer.raw()
+        span = Span(address_of(view), len(view), view)
+        if span.size and not reducers.is_made(view):
+            self.reached.append(span)
+        # Shared memory never goes into the record: see docs/decisions/0004.
+        if span.size < SMALL and not self._overlaps.covers(span.address, span.end):
+            return True
+        self.beside.append(span)
+        return False
+
+
+def _owners(links: list[object]) -> list[Any]:
+    kinds = set(filter(reducers.is_owner, set(map(type, links))))
+    return [link for link in links if type(link) in kinds] if kinds else []
+
+
+def _forget(pickler: Pickler) -> None:
+    """Free the memory of a long pickling."""
+    if len(pickler.seen) + pickler.sieve.forgotten > _MANY:
+        pickler.seen.clear()
+        pickler.clear_memo()
+        _give_back()  # see docs/decisions/0014
 
 
 def _memory_of(owners: list[Any]) -> list[Span]:
@@ -131,7 +197,8 @@ def _memory_of(owners: list[Any]) -> list[Span]:
 def _dump_simple(value: Any, write: Callable[[bytes], object] | None) -> Pickled | None:
     """Return the record of a short plain value or of a long text, and None for any other value."""
     if (links := plain_links(value)) is not None:
-        return Pickled(pickle.dumps(value, 5), links=links, plain=True)
+        record = pickle.dumps(value, 5)
+        return None if holds_nan(record) else Pickled(record, links=links, plain=True)
     if not is_long_text(value):
         return None
     pieces = pickled_text(value[0])
@@ -152,7 +219,7 @@ def plain_links(value: Any) -> list[object] | None:
     (only,) = value
     if type(only) in _ATOMS:
         return [] if not isinstance(only, (str, bytes)) or len(only) < _SHORT else None
-    if type(only) not in (list, tuple, dict) or len(only) > _FEW:
+    if type(only) not in (list, tuple, dict) or len(only) > _FEW or id(only) in containers():
         return None
     parts = [*only, *only.values()] if type(only) is dict else only
     plain = all(
@@ -172,7 +239,7 @@ def load(
     Functions of a notebook read and write *namespace*, by default the namespace of the running program. Its
     classes come from *classes*, by default the live ones. Live classes are never changed.
     """
-    with live_namespace(namespace), paused_gc():
+    with live_namespace(namespace), lending(), paused_gc():
         return (classes or Classes()).load(record, buffers)
 
 

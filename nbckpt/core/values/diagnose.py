@@ -5,60 +5,104 @@ from __future__ import annotations
 import dis
 import types
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any
+from time import perf_counter
+from typing import Any, Protocol
 
 from nbckpt.core.definitions import contents_of
+from nbckpt.core.depth import is_too_deep, why_too_deep
 from nbckpt.core.values.preview import type_name
 
-_MOST_TRIES = 2000
+_MOST_S = 0.05
+"""The time that the search for a path may take, tries to pickle parts included."""
+
+_LAST = 1000
+_ATOMS = frozenset({int, float, complex, bool, str, bytes, type(None)})
+_BETWEEN = _ATOMS | {types.CodeType, types.CellType, tuple, dict}
+"""Types of which objects are between two objects of the type that is nested."""
 
 
-def blame(name: str, value: Any, pickle_it: Callable[[Any], object]) -> tuple[str, str]:
-    """Return the path to the part of *value* that makes *pickle_it* fail, and the reason.
+class PickleIt(Protocol):
+    """Pickles a part of a value, and passes the pieces to *write*."""
 
-    The path reads like Python, `loader.file` or `d['k'][2]`, and ends in the part's type. It is the shortest
-    path found within a limited number of tries.
+    def __call__(self, part: Any, /, *, write: Callable[[bytes], object]) -> object:
+        """Raise any exception that the part's own pickling raises."""
+
+
+class _Clock:
+    def __init__(self) -> None:
+        self._end = perf_counter() + _MOST_S
+
+    def is_over(self) -> bool:
+        return perf_counter() > self._end
+
+    def write(self, _: bytes) -> None:
+        """Take a piece of a pickle, and end the pickling if the time is over."""
+        if self.is_over():
+            raise TimeoutError
+
+
+def blame(
+    name: str, value: Any, error: Exception, visited: Sequence[object], pickle_it: PickleIt
+) -> tuple[str, str]:
+    """Return the path to the part of *value* whose pickling raised *error*, and the reason.
+
+    The path reads like Python, `loader.file` or `d['k'][2]`, and ends in the part's type. If it is not found
+    within 50 ms, it is the name alone.
+
+    Args:
+        name: The name of the variable.
+        value: Its value.
+        error: What pickling raised.
+        visited: The objects that pickling visited, in order.
+        pickle_it: Tries to pickle a part.
     """
-    tries = _MOST_TRIES
-
-    def fails(part: Any) -> BaseException | None:
-        nonlocal tries
-        tries -= 1
+    clock, too_deep = _Clock(), is_too_deep(error)
+    suspects = _nested(visited) if too_deep else visited[:-_LAST:-1]
+    ways = _ways(name, value, suspects, clock)
+    for part in suspects:
+        if id(part) not in ways:
+            continue
         try:
-            pickle_it(part)
-        except Exception as error:  # noqa: BLE001  any exception of the part's own pickling
-            return error
-        return None
-
-    error = fails(value)
-    path, seen = name, {id(value)}
-    is_deeper = True
-    while is_deeper:
-        is_deeper = False
-        for step, child in _children(value):
-            if id(child) in seen or tries <= 0:
-                continue
-            seen.add(id(child))
-            if (deeper := fails(child)) is not None:
-                path, value, error, is_deeper = path + step, child, deeper, True
-                break
-    return f"{path}: {type_name(type(value))}", _reason(error)
+            pickle_it(part, write=clock.write)
+        except TimeoutError:
+            break
+        except Exception as own:  # noqa: BLE001  any exception of the part's own pickling
+            reason = why_too_deep() if too_deep else _reason(own)
+            return f"{ways[id(part)]}: {type_name(type(part))}", reason
+    return f"{name}: {type_name(type(value))}", why_too_deep() if too_deep else _reason(error)
 
 
-def path_to(name: str, value: Any, part: object) -> str:
-    """Return the path from the variable *name* to a part of its value, or just the name if not found soon."""
-    ways = deque([(name, value)])
-    seen = {id(value)}
-    while ways and len(seen) < _MOST_TRIES:
-        way, reached = ways.popleft()
-        if reached is part:
-            return way
-        children = [(step, child) for step, child in _children(reached) if id(child) not in seen]
-        seen.update(id(child) for _, child in children)
-        ways.extend((way + step, child) for step, child in children)
-    return name
+def _nested(visited: Sequence[object]) -> list[object]:
+    """Return the first objects of the type that is nested too deeply."""
+    kinds = [type(part) for part in visited[:-20:-1]]
+    chosen = next((kind for kind in kinds if kind not in _BETWEEN), dict if dict in kinds else tuple)
+    return [part for part in visited[1:_LAST] if type(part) is chosen]
+
+
+def paths_to(name: str, value: Any, parts: Sequence[object]) -> list[str]:
+    """Return the path from the variable *name* to each part of its value, or the name if not found soon."""
+    ways = _ways(name, value, parts, _Clock())
+    return [ways.get(id(part), name) for part in parts]
+
+
+def _ways(name: str, value: Any, parts: Iterable[object], clock: _Clock) -> dict[int, str]:
+    """Return the shortest path to each part that is found before the time is over."""
+    ways: dict[int, str] = {}
+    wanted = {id(part) for part in parts if type(part) not in _ATOMS}
+    todo = deque([(name, value)])
+    seen = {id(value): value}  # they stay alive, or the next part could get the identity of a temporary one
+    while todo and wanted and not clock.is_over():
+        way, reached = todo.popleft()
+        if id(reached) in wanted:
+            wanted.remove(id(reached))
+            ways[id(reached)] = way
+        for step, child in _children(reached):
+            if type(child) not in _ATOMS and id(child) not in seen:
+                seen[id(child)] = child
+                todo.append((way + step, child))
+    return ways
 
 
 def _children(value: Any) -> Iterator[tuple[str, Any]]:

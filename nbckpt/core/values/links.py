@@ -21,6 +21,8 @@ from typing import Any
 from uuid import UUID
 from weakref import WeakKeyDictionary
 
+from nbckpt.core.values.identities import containers
+
 _IMMUTABLE: tuple[type, ...] = (
     *(str, bytes, int, float, complex, bool, type(None), tuple, frozenset, range, slice),
     *(type, types.BuiltinFunctionType, types.MethodType, types.ModuleType, types.CodeType),
@@ -39,19 +41,28 @@ _seen_kinds: WeakKeyDictionary[type, tuple[bool, dict[int, object]]] = WeakKeyDi
 
 def links_of(
     seen: Sequence[object], classes: Sequence[tuple[int, object]]
-) -> tuple[list[object], list[object]]:
-    """Return the links among the objects *seen* outside of classes, and the links inside *classes*."""
+) -> tuple[list[object], list[object], bool]:
+    """Return the links among the objects *seen* outside of classes, and the links inside *classes*.
+
+    Also tell whether containers of the session were seen, which are not links.
+    """
     kinds = {kind: _look_at(kind) for kind in set(map(type, seen))}
     changes = {kind: can_change for kind, (can_change, _) in kinds.items()}
-    owned = {at: constant for _, constants in kinds.values() for at, constant in constants.items()}
+    owned: dict[int, object] = {
+        at: constant for _, constants in kinds.values() for at, constant in constants.items()
+    }
     chosen = list(map(changes.__getitem__, map(type, seen)))
     links = list(compress(seen, chosen))
     within = bytes(len(links)) if not classes else bytes(compress(_in_classes(seen, classes), chosen))
+    session, has_containers = containers(), False
+    owned |= session
     if not owned.keys().isdisjoint(map(id, links)):
+        has_containers = not session.keys().isdisjoint(map(id, links))
         within = bytes(2 if id(link) in owned else part for link, part in zip(links, within, strict=True))
     if not any(within):
-        return links, []
-    return [list(compress(links, map(part.__eq__, within))) for part in (0, 1)]  # type: ignore[return-value]
+        return links, [], has_containers
+    outside, inside = (list(compress(links, map(part.__eq__, within))) for part in (0, 1))
+    return outside, inside, has_containers
 
 
 def _in_classes(seen: Sequence[object], classes: Sequence[tuple[int, object]]) -> bytearray:

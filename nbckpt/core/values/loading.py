@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from nbckpt.core.definitions import live_namespace
+from nbckpt.core.bytecode import ForeignCodeError
+from nbckpt.core.definitions import lending, live_namespace
 from nbckpt.core.manifest import Group, Manifest, Value
 from nbckpt.core.packs.content import Run
 from nbckpt.core.packs.pools import Pool
@@ -17,10 +19,12 @@ from nbckpt.core.packs.writer import Progress
 from nbckpt.core.values.classes import Classes
 from nbckpt.core.values.codec import load, paused_gc
 from nbckpt.core.values.placement import MissingDeviceError
-from nbckpt.errors import CodecError, CorruptError
+from nbckpt.errors import CodecError, CorruptError, NbckptError
 
 _SMALL, _AT_ONCE = 4 << 10, 1000
 BATCH_SIZE, _SPLITS = 64 << 20, 8
+
+_DEFINITIONS = frozenset({"module", "function", "type"})
 
 Checks = list[Future[None]]
 """Running comparisons with digests. Each raises if the bytes are damaged."""
@@ -62,33 +66,109 @@ def load_values(
     is not changed here. Classes come from *classes*. Records are checked before they are unpickled. The
     memory of arrays is checked in parallel, and a value is only returned after its check has passed.
     """
-    unpickle = (classes or Classes()).load
     wanted = set(names)
     values = [value for value in manifest.values if value.name in wanted]
-    sizes = {at: _size(manifest.groups[at]) for at in {value.group for value in values}}
-    last = last_slots(values)
     reader.look_up(manifest.packs_of(wanted))
-    slots: dict[int, list[Any]] = {}
-    errors: dict[int, BaseException] = {}
-    checks: dict[int, Checks] = {}
     done = 0
-    with Pool(CHECKERS, "nbckpt-check") as checkers, paused_gc(), live_namespace(namespace):
-        largest_first = sorted(sizes, key=lambda at: -sizes[at])
-        for at, contents in with_contents(largest_first, manifest.groups, reader):
-            try:
-                group, pool = manifest.groups[at], checkers if verify else None
-                slots[at], checks[at] = _load(group, reader, unpickle, pool, last[at], contents)
-            except Exception as error:  # noqa: BLE001  unpickling runs any code; the other values are still loaded
-                errors[at] = error
-            done += sizes[at]
-            if progress is not None:
-                progress(done, sum(sizes.values()))
-        for at, pending in checks.items():
+    with Pool(CHECKERS, "nbckpt-check") as pool, paused_gc(), live_namespace(namespace), lending() as lend:
+        groups = _Groups(manifest, reader, classes or Classes(), values, pool if verify else None)
+        for order in _in_order_of_need(values, groups.sizes):
+            for at, contents in with_contents(order, manifest.groups, reader):
+                if groups.load(at, contents) and namespace is not None:
+                    lend(groups.values_of(at))
+                done += groups.sizes[at]
+                if progress is not None:
+                    progress(done, sum(groups.sizes.values()))
+        # Code that runs while a value is loaded may need a variable that was loaded later.
+        while again := [at for at in groups.failed if groups.load(at)]:
+            for at in again if namespace is not None else ():
+                lend(groups.values_of(at))
+        groups.settle()
+    loaded: dict[str, Any] = {}
+    for at in groups.sizes.keys() - groups.errors.keys():
+        loaded |= groups.values_of(at)
+    ordered = {value.name: loaded[value.name] for value in values if value.name in loaded}
+    return ordered, _failures(values, groups.errors)
+
+
+class _Groups:
+    """The groups of some values while they are loaded.
+
+    Args:
+        manifest: The checkpoint.
+        reader: Reads the packs.
+        classes: The classes of instances.
+        values: The values that are wanted.
+        checkers: Compares memory with its digests; None to leave that out.
+
+    Attributes:
+        sizes: The size of each group, by its number.
+        errors: The error of each group that was not loaded.
+    """
+
+    def __init__(
+        self,
+        manifest: Manifest,
+        reader: Reader,
+        classes: Classes,
+        values: Sequence[Value],
+        checkers: Executor | None,
+    ) -> None:
+        python = ".".join(str(manifest.provenance.get("python", "")).split(".")[:2])
+        self._manifest, self._reader, self._checkers = manifest, reader, checkers
+        self._classes, self._unpickle = classes, partial(classes.load, python=python)
+        self._names: dict[int, dict[str, int]] = {}
+        for value in values:
+            self._names.setdefault(value.group, {})[value.name] = value.slot
+        self.sizes = {at: _size(manifest.groups[at]) for at in self._names}
+        self.errors: dict[int, BaseException] = {}
+        self._slots: dict[int, list[Any]] = {}
+        self._checks: dict[int, Checks] = {}
+
+    @property
+    def failed(self) -> list[int]:
+        """The groups whose loading failed in code that records name."""
+        return [at for at, error in self.errors.items() if not isinstance(error, NbckptError)]
+
+    def load(self, at: int, contents: Contents = None) -> bool:
+        """Load a group. Tell whether that succeeded."""
+        try:
+            self._load(at, contents)
+            if self._classes.adopt():
+                self._load(at, contents)
+        except Exception as error:  # noqa: BLE001  unpickling runs any code; the other values are still loaded
+            self.errors[at] = error
+            return False
+        self.errors.pop(at, None)
+        return True
+
+    def _load(self, at: int, contents: Contents) -> None:
+        last = max(self._names[at].values())
+        group = self._manifest.groups[at]
+        loaded = _load(group, self._reader, self._unpickle, self._checkers, last, contents)
+        self._slots[at], self._checks[at] = loaded
+
+    def values_of(self, at: int) -> dict[str, Any]:
+        """Return the values of a loaded group, by name."""
+        return {name: self._slots[at][slot] for name, slot in self._names[at].items()}
+
+    def settle(self) -> None:
+        """Wait for the comparisons with digests. A group whose bytes are damaged has failed."""
+        for at, pending in self._checks.items():
             damages = [damage for check in pending if (damage := check.exception()) is not None]
             if damages:
-                errors[at] = damages[0]
-    loaded = {value.name: slots[value.group][value.slot] for value in values if value.group not in errors}
-    return loaded, _failures(values, errors)
+                self.errors[at] = damages[0]
+
+
+def _in_order_of_need(values: Sequence[Value], sizes: Mapping[int, int]) -> Iterator[list[int]]:
+    """Yield the groups of modules, functions and classes, then the others, the largest first."""
+    first = {
+        value.group
+        for value in values
+        if value.preview.get("type") in _DEFINITIONS or "class" in value.preview
+    }
+    for groups in (first, sizes.keys() - first):
+        yield sorted(groups, key=lambda at: -sizes[at])
 
 
 def last_slots(values: Iterable[Value]) -> dict[int, int]:
@@ -208,7 +288,8 @@ def _failures(values: Sequence[Value], errors: Mapping[int, BaseException]) -> l
 
 def _failure(names: tuple[str, ...], error: BaseException) -> Failure:
     damaged = isinstance(error, CorruptError)
-    return Failure(names, str(error) if damaged else f"{type(error).__name__}: {error}", damaged)
+    is_plain = isinstance(error, (CorruptError, ForeignCodeError))
+    return Failure(names, str(error) if is_plain else f"{type(error).__name__}: {error}", damaged)
 
 
 def _size(group: Group) -> int:

@@ -7,6 +7,7 @@ nothing in another process, or to a load that does not go to a point. See docs/d
 
 from __future__ import annotations
 
+import _thread
 import itertools
 import queue
 import secrets
@@ -21,7 +22,8 @@ from nbckpt._private_apis import lock_of
 from nbckpt.core.packs.pools import others_run
 
 _LOCK = type(threading.Lock())
-_LOCKS = {_LOCK: threading.Lock, type(threading.RLock()): threading.RLock}
+# In Python 3.13 `threading.Lock` became a type, which no other version finds by its name.
+_LOCKS = {_LOCK: _thread.allocate_lock, type(threading.RLock()): threading.RLock}
 
 
 class _Tokens:

@@ -6,27 +6,32 @@ pickled again, together.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from mmap import mmap
+from types import CellType, CodeType, FunctionType
 from typing import Any
+from weakref import ReferenceType
 
+from nbckpt.core.depth import deeply
 from nbckpt.core.manifest import Skipped
 from nbckpt.core.packs.content import Stored
 from nbckpt.core.packs.pools import others_run
 from nbckpt.core.packs.writer import Packer
 from nbckpt.core.reducers import is_made
 from nbckpt.core.spans import NO_OVERLAPS, Overlaps, Span
-from nbckpt.core.values.codec import Pickled, dump
+from nbckpt.core.values.codec import Again, Pickled, dump
 from nbckpt.core.values.diagnose import blame
 from nbckpt.core.values.preview import picture_of
+from nbckpt.core.values.proof import pickle_and_prove, prove
 from nbckpt.core.values.record import KEPT, Record
 from nbckpt.core.values.sizes import rough_size
 
 _LARGE = 1 << 20
 _CONSTANT = frozenset({str, bytes})
+_DEFINITIONS = (type, FunctionType, CodeType, CellType)
 _MOST_TRIES = 3
 MOST_KEPT, _ALWAYS_KEPT = 16 << 20, 4 << 10
 """The most bytes of all kept records together, and the size of a record that is always kept."""
@@ -37,7 +42,7 @@ _STEP = 8 << 20
 
 @dataclass(slots=True)
 class Member:
-    """One distinct object, with all names that are bound to it."""
+    """One distinct object, with all names that are bound to it. See `Print` about `links` and `root`."""
 
     names: list[str]
     value: Any
@@ -45,6 +50,8 @@ class Member:
     record: Record
     stored: list[Stored]
     hash: bytes
+    links: Sequence[int] = ()
+    root: ReferenceType[Any] | None = None
 
     def digest(self, digest: Callable[[bytes], bytes]) -> str:
         """Return the digest of the value: of its record's digest, and of those of its memory."""
@@ -63,11 +70,13 @@ class Taker:
     The spans are kept alive. Otherwise another object could reuse the address of a temporary one.
 
     Attributes:
+        left: The variables that are not saved, of which a record lends its load what it needs.
         kept: The number of bytes of kept records.
         is_alone: Whether no other thread of the user runs.
     """
 
     packer: Packer
+    left: frozenset[str] = frozenset()
     taken: dict[tuple[int, int], tuple[Stored, Span]] = field(default_factory=dict)
     kept: int = 0
     is_alone: bool = field(default_factory=lambda: not others_run())
@@ -80,12 +89,23 @@ class Taker:
         return self.taken[key][0]
 
     def dump(
-        self, values: list[Any], namespace: dict[str, Any], overlaps: Overlaps = NO_OVERLAPS
+        self,
+        values: list[Any],
+        namespace: dict[str, Any],
+        overlaps: Overlaps = NO_OVERLAPS,
+        visited: list[object] | None = None,
     ) -> tuple[Pickled, Record]:
         """Return `dump` of the values. Try again if another thread changes a container meanwhile."""
-        most = KEPT if self.kept < MOST_KEPT else _ALWAYS_KEPT
         in_pieces = self.is_alone or _CONSTANT.issuperset(map(type, values))
-        make = partial(dump, values, namespace, overlaps)
+        make = partial(dump, values, namespace, overlaps, left=self.left, visited=visited)
+        pickled, record = deeply(partial(self._dump, make, in_pieces=in_pieces))
+        if again := pickled.again or (Again() if record.has_nan else None):
+            pickled, record = deeply(partial(self._dump, partial(make, again=again), in_pieces=in_pieces))
+        self.kept += len(record.kept)
+        return pickled, record
+
+    def _dump(self, make: Callable[..., Pickled], *, in_pieces: bool) -> tuple[Pickled, Record]:
+        most = KEPT if self.kept < MOST_KEPT else _ALWAYS_KEPT
         for tries in range(1, _MOST_TRIES + 1):
             record = Record(self.packer, most)
             try:
@@ -99,7 +119,6 @@ class Taker:
                     raise
         record.write(pickled.record)
         pickled.record = b""
-        self.kept += len(record.kept)
         return pickled, record
 
     def _dump_beside(self, make: Callable[..., Pickled], record: Record) -> Pickled:
@@ -179,12 +198,19 @@ def _pickle_one(
     names: list[str], value: Any, namespace: dict[str, Any], take: Taker, skipped: list[Skipped]
 ) -> Member | None:
     """Return the object as a member, or None if it cannot be pickled."""
+    visited: list[object] = []
+    try_again: Callable[..., object] = dump
     try:
-        pickled, record = take.dump([value], namespace)
+        pickled, record = take.dump([value], namespace, visited=visited)
+        visited = [part for part in pickled.first.values() if not isinstance(part, _DEFINITIONS)]
+        try_again = pickle_and_prove
+        loaded = prove(pickled, record.whole, namespace)
+        if loaded is not None and (back := type(loaded[0]).__qualname__) != type(value).__qualname__:
+            pickled.notes.append((value, f"comes back as another type, {back}"))
     except Exception as error:  # noqa: BLE001  a value's own pickling may raise anything; the others are saved
         path, reason = names[0], why_changing(error)
         if not _is_changing(error):
-            path, reason = blame(names[0], value, partial(dump, namespace=namespace, write=len))
+            path, reason = blame(names[0], value, error, visited, partial(try_again, namespace=namespace))
         skipped += [Skipped(name, path, reason) for name in names]
         return None
     stored = take.whole(pickled)

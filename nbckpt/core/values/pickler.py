@@ -8,18 +8,21 @@ import io
 import types
 import typing
 from collections.abc import Callable, Mapping
+from copyreg import dispatch_table
+from enum import Enum
 from functools import partial
 from sys import modules
 from typing import Any
 
-from nbckpt.core import instances, reducers
+from nbckpt.core import construction, elsewhere, enumerations, instances, named_objects, parts, reducers
 from nbckpt.core.definitions import contents_of
 from nbckpt.core.instances import reduce_arrow
 from nbckpt.core.object_arrays import objects_at, reduce_objects, reduce_view
 from nbckpt.core.reducers import reduce_dtype
 from nbckpt.core.spans import Overlaps, Span
-from nbckpt.core.values import locks, losses
+from nbckpt.core.values import locks, losses, streams
 from nbckpt.core.values.by_value import ByValuePickler
+from nbckpt.core.values.identities import Identities
 
 _PLAIN = frozenset({int, float, complex, bool, str, bytes, type(None), tuple})
 
@@ -60,6 +63,9 @@ class Pickler(ByValuePickler):
             class.
         functions: The functions that are saved without the namespace.
         notes: Objects that will not be restored completely, each with the loss.
+        first: The first object of each type that pickle does not know itself.
+        calls: The functions and classes that a load calls, because a class of the notebook says so.
+        nans: The NaNs that are not constants of a library, if identities are kept.
     """
 
     def __init__(
@@ -70,8 +76,11 @@ class Pickler(ByValuePickler):
         take: Callable[..., Any],
         *,
         in_pieces: bool = False,
+        keeps_identities: bool = False,
+        visited: list[object] | None = None,
     ) -> None:
-        self.seen: list[object] = []
+        self.seen: list[object] = [] if visited is None else visited
+        self.seen.clear()
         self.classes: list[tuple[int, object]] = []
         self.sieve = _Sieve(write, self.seen, self.classes)
         # list.append does not let another thread run between two pieces.
@@ -80,15 +89,28 @@ class Pickler(ByValuePickler):
         self.pointers: list[Span] = []
         self.functions: list[types.FunctionType] = []
         self.notes: list[tuple[object, str]] = []
+        self.first: dict[type, Any] = {}
+        self.nans: list[float] = []
+        self.calls: list[Any] = []
         # Called for every object, at the speed of C. list.append returns None, which means: pickle it as
         # usual. See docs/decisions/0003.
-        self.persistent_id = self.seen.append
+        self.persistent_id = self._see_and_identify() if keeps_identities else self.seen.append
         self._namespace = namespace
         self._overlaps = overlaps
         self._filled_later: dict[int, types.CellType] = {}
         self._by_kind: dict[type, _Reduce] = {}
         self._tried: dict[int, bool] = {}
         self._roots: dict[tuple[int, int], Any] = {}
+        self._sources: dict[int, Any] = {}
+
+    def _see_and_identify(self) -> Callable[[Any], int | str | None]:
+        see, identity = self.seen.append, Identities(self.nans).of
+
+        def see_and_identify(obj: Any) -> int | str | None:
+            see(obj)
+            return identity(obj)
+
+        return see_and_identify
 
     def reducer_override(self, obj: Any) -> Any:
         """See `pickle.Pickler.reducer_override`."""
@@ -96,6 +118,7 @@ class Pickler(ByValuePickler):
         reduce = self._by_kind.get(kind)
         if reduce is None:
             reduce = self._by_kind[kind] = _reducer_of(kind)
+            self.first[kind] = obj
         return reduce(self, obj)
 
     def _function(self, function: types.FunctionType) -> Any:
@@ -112,30 +135,49 @@ class Pickler(ByValuePickler):
         return types.CellType, () if id(cell) in self._filled_later else contents_of(cell)
 
     def _class(self, kind: type) -> Any:
+        if (reduced := instances.reduce_ctypes_type(kind)) is not None:
+            return reduced
         reduced = super().reducer_override(kind)
         if isinstance(reduced, tuple) and len(reduced) > 2:
             attributes, last = reduced[2]
+            instances.drop_ctypes_fields(attributes)
             attributes.pop("__slotnames__", None)  # it appears after an instance was pickled
             if _makes_slots(kind, attributes) and reduced[0].__name__ == "_make_skeleton_class":
                 slots = attributes["__slots__"]
                 reduced[1][3]["__slots__"] = slots  # cloudpickle alone sets it when it is too late
             if not attributes.get("__annotations__", True):
                 del attributes["__annotations__"]  # it appears when it is read
+            if issubclass(kind, Enum):
+                reduced = enumerations.reduce_enumeration(kind, reduced)
+                last = reduced[2][-1]
             self.classes.append((len(self.seen), last))
         return reduced
 
     def _own_way(self, instance: Any) -> Any:
         """Reduce an instance as pickle would, and record which attributes it omits. Once per class."""
-        self._by_kind[type(instance)] = _as_usual
+        kind = type(instance)
+        self._by_kind[kind] = Pickler._constructed if construction.needs_construction(kind) else _as_usual
         reduced = instance.__reduce_ex__(5)
         if lost := losses.left_out(instance, reduced):
-            self.notes.append((instance, losses.Omission.of(type(instance), lost)))
+            self.notes.append((instance, losses.Omission.of(kind, lost)))
+        reduced = construction.constructed(instance, reduced)
+        if type(reduced) is tuple:
+            self.calls.append(reduced[0])
+        if type(reduced) is tuple and not construction.fits(reduced[0], *reduced[1]):
+            name = getattr(reduced[0], "__qualname__", "a call")
+            raise TypeError(
+                f"a load would call {name} with {len(reduced[1])} arguments, which it does not take"
+            )
         return reduced
+
+    def _constructed(self, instance: Any) -> Any:
+        return construction.constructed(instance, instance.__reduce_ex__(5))
 
     def _exception(self, error: BaseException) -> Any:
         if error.__traceback__ is not None:
             self.notes.append((error, "comes back without its traceback"))
-        return instances.reduce_exception(error, partial(self._can_save, error, "cause"))
+        reduced = instances.reduce_exception(error, partial(self._can_save, error, "cause"))
+        return construction.constructed(error, reduced)
 
     def _can_save(self, whole: Any, name: str, part: Any) -> bool:
         """Tell whether an optional part can be pickled. Add a note if it cannot."""
@@ -161,6 +203,8 @@ class Pickler(ByValuePickler):
         return reducers.reduce_memoryview(view, owner if self._overlaps.owned(owner) else None)
 
     def _array(self, array: Any) -> Any:
+        if array.base is not None:
+            self._note_source(array)
         if array.dtype.hasobject:
             return self._objects(array)
         owner = reducers.owner_of(array)
@@ -188,18 +232,37 @@ class Pickler(ByValuePickler):
 
     def _memmap(self, array: Any) -> Any:
         numpy = modules["numpy"]
-        if getattr(array, "filename", None) is not None:
-            self.notes.append(
-                (array, f"comes back with its contents, but apart from the file {array.filename}")
-            )
-        return (
-            (numpy.ndarray.view, (array.view(numpy.ndarray), type(array)))
-            if type(array) is numpy.memmap
-            else NotImplemented
-        )
+        if type(array) is not numpy.memmap:
+            self._note_source(array)
+            return NotImplemented
+        view = array.view(numpy.ndarray)
+        self._sources[id(view)] = array  # the pickler keeps the view alive
+        return numpy.ndarray.view, (view, type(array))
+
+    def _note_source(self, array: Any) -> None:
+        if source := elsewhere.mapped_source(array):
+            named = self._sources.get(id(array), array)
+            self.notes.append((named, f"comes back with its contents, but apart from {source}"))
+
+    def _refer(self, value: Any) -> Any:
+        """Reduce a value as usual, and note the files to which it refers."""
+        if source := elsewhere.source_of(value):
+            self.notes.append((value, f"refers to {source}, whose contents are not saved"))
+        return NotImplemented
+
+    def _ctypes_array(self, array: Any) -> Any:
+        self.notes.append((array, "comes back in new memory, to which no pointer leads"))
+        return instances.reduce_ctypes_array(array)
 
     def _subarray(self, array: Any) -> Any:
         return instances.reduce_subarray(array, partial(self._can_save, array))
+
+    def _quantity(self, quantity: Any) -> Any:
+        reduced = parts.reduce_quantity(quantity)
+        if reduced is not NotImplemented:
+            note = "comes back with pint's application registry in another kernel: its own cannot be saved"
+            self.notes.append((quantity, note))
+        return reduced
 
     def _tensor(self, tensor: Any) -> Any:
         reduced = (
@@ -237,17 +300,42 @@ _REDUCERS: dict[type, _Reduce] = {
     types.CellType: Pickler._cell,
     memoryview: Pickler._view,
     **{kind: _alone(reduce) for kind, reduce in locks.REDUCERS.items()},
-    io.TextIOWrapper: _alone(instances.reduce_file),
+    io.TextIOWrapper: _alone(elsewhere.reduce_file),
+    io.BufferedReader: _alone(elsewhere.reduce_file),
     type(functools.lru_cache(len)): _alone(instances.reduce_cached),
     typing.NewType: _alone(instances.reduce_new_type),
+    typing.ForwardRef: _alone(instances.reduce_forward_reference),
+    typing.ParamSpec: _alone(instances.reduce_type_parameter),
+    typing.TypeVarTuple: _alone(instances.reduce_type_parameter),
     types.MappingProxyType: _alone(instances.reduce_proxy),
     **{kind: _alone(instances.reduce_dict_view) for kind in instances.VIEWS},
-    type(dataclasses.MISSING): _alone(
-        lambda _: "MISSING"
-    ),  # restored as the same object, because code compares by identity
+    # Restored as the same objects, because code compares by identity.
+    type(dataclasses.MISSING): _alone(lambda _: "MISSING"),
+    type(dataclasses.KW_ONLY): _alone(lambda _: "KW_ONLY"),
+    functools.cached_property: _alone(instances.reduce_cached_property),
+    dataclasses.Field: _alone(instances.reduce_slots),
+    type(vars(Span)["__dataclass_params__"]): _alone(instances.reduce_slots),
 }
 _LIBRARIES: tuple[tuple[str, str, _Reduce], ...] = (
+    ("os", "_Environ", _alone(named_objects.reduce_named)),
+    ("random", "Random", _alone(named_objects.reduce_named)),
+    ("numpy.random", "RandomState", _alone(named_objects.reduce_named)),
+    ("matplotlib", "RcParams", _alone(named_objects.reduce_named)),
+    ("scipy.stats._distn_infrastructure", "rv_generic", _alone(named_objects.reduce_named)),
+    ("ipykernel.iostream", "OutStream", _alone(streams.reduce_kernel_stream)),
+    ("plotly.basedatatypes", "BasePlotlyType", _alone(parts.reduce_plotly_part)),
+    ("pint.util", "SharedRegistryObject", Pickler._quantity),
+    ("ctypes", "Array", Pickler._ctypes_array),
+    ("concurrent.futures", "Future", _alone(instances.reduce_future)),
+    ("multiprocessing.shared_memory", "SharedMemory", _alone(instances.reduce_shared_memory)),
+    ("matplotlib.figure", "Figure", _alone(instances.reduce_figure)),
     ("numpy", "memmap", Pickler._memmap),
+    ("sqlite3", "Connection", _alone(elsewhere.reduce_connection)),
+    ("zarr", "Array", Pickler._refer),
+    ("zarr", "Group", Pickler._refer),
+    ("xarray.backends.file_manager", "CachingFileManager", Pickler._refer),
+    ("polars", "LazyFrame", Pickler._refer),
+    ("pyarrow.dataset", "FileSystemDataset", Pickler._refer),
     ("numpy", "finfo", _alone(lambda info: (type(info), (info.dtype,)))),
     ("torch", "Tensor", Pickler._tensor),
     ("pandas._libs.arrays", "NDArrayBacked", _alone(instances.reduce_dates)),
@@ -283,6 +371,8 @@ def _reducer_of(kind: type) -> _Reduce:
 def _reducer_of_instance(kind: type) -> _Reduce:
     if instances.asks_itself(kind):
         return _alone(instances.reduce_plainly)
-    return (
-        Pickler._own_way if kind.__module__ == "__main__" and losses.pickles_its_own_way(kind) else _as_usual
-    )
+    if kind in dispatch_table:
+        return _as_usual
+    if kind.__module__ == "__main__" and losses.pickles_its_own_way(kind):
+        return Pickler._own_way
+    return Pickler._constructed if construction.needs_construction(kind) else _as_usual

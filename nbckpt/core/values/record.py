@@ -9,8 +9,10 @@ from __future__ import annotations
 from nbckpt.core.algorithms import Hasher
 from nbckpt.core.packs.content import Stored
 from nbckpt.core.packs.writer import RECORD_BLOB, Packer
+from nbckpt.core.values.identities import MOST_NUMBERED, holds_nan
 from nbckpt.store import Buffer
 
+_OVERLAP = 8  # a NaN may lie in two pieces
 KEPT = 4 << 20
 """The most bytes of a record that are kept in memory."""
 
@@ -26,7 +28,7 @@ class Record:
         size: The number of bytes so far.
     """
 
-    __slots__ = ("_hasher", "_packer", "_stored", "kept", "most", "size")
+    __slots__ = ("_has_nan", "_hasher", "_packer", "_stored", "kept", "most", "size")
 
     def __init__(self, packer: Packer, most: int = KEPT) -> None:
         self.size, self.most = 0, most
@@ -34,13 +36,16 @@ class Record:
         self._packer = packer
         self._stored: Stored | None = None
         self._hasher: Hasher | None = None
+        self._has_nan = False
 
     def write(self, piece: Buffer) -> None:
         """Take the next piece. It is copied, so it may change afterwards."""
         view = memoryview(piece)
         self.size += len(view)
         for at in range(0, len(view), RECORD_BLOB):
+            new = max(0, len(self.kept) - _OVERLAP)
             self.kept += view[at : at + RECORD_BLOB]
+            self._has_nan = self._has_nan or (self.size <= MOST_NUMBERED and holds_nan(self.kept, new))
             if self.size > self.most and len(self.kept) >= RECORD_BLOB:
                 self._hand_over(len(self.kept) // RECORD_BLOB * RECORD_BLOB)
 
@@ -52,6 +57,16 @@ class Record:
             self._hand_over(len(self.kept))
         assert self._hasher is not None
         return self._hasher.digest()
+
+    @property
+    def has_nan(self) -> bool:
+        """Whether the record is short and may hold a NaN as a float."""
+        return self._has_nan and self.size <= MOST_NUMBERED
+
+    @property
+    def whole(self) -> bytearray | None:
+        """The whole record, or None if it is long."""
+        return self.kept if len(self.kept) == self.size else None
 
     def stored(self) -> Stored:
         """Hand over the rest, and return where the whole record goes."""

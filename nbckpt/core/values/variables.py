@@ -9,13 +9,17 @@ because a record for each would be larger than they are; see docs/decisions/0060
 from __future__ import annotations
 
 import pickle
+import weakref
+from array import array
 from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from types import MappingProxyType, ModuleType
 from typing import Any
 
 from nbckpt.core.algorithms import Algorithms
+from nbckpt.core.depth import bounded, deeply
 from nbckpt.core.manifest import Group, Skipped, Value
 from nbckpt.core.memory.pages import LEAST
 from nbckpt.core.packs.content import Content, Stored
@@ -23,10 +27,11 @@ from nbckpt.core.packs.writer import Packer
 from nbckpt.core.reducers import byte_range, is_made
 from nbckpt.core.spans import Overlaps, Span, merged
 from nbckpt.core.values.codec import Pickled, dump, paused_gc
-from nbckpt.core.values.diagnose import global_names, path_to
+from nbckpt.core.values.diagnose import global_names, paths_to
 from nbckpt.core.values.losses import Omission
 from nbckpt.core.values.members import Member, Taker, pickle_each, why_changing
 from nbckpt.core.values.preview import describe, type_name
+from nbckpt.core.values.streams import without_tee
 
 _SMALL_RECORD, _IN_RECORD = 256, 32
 """The size limit of values that share a record, in bytes, and the number of values per record."""
@@ -52,12 +57,17 @@ class Print:
         mates: The names that share objects with it, its own included.
         shared: The digests of the record that holds all mates, if there are several.
         memory: The address and the size of each of its buffers that the page record can watch.
+        links: The identities of the links of the record that holds all mates, in order. An object that was
+            freed since may have lent its identity to another one.
+        root: Leads to the object itself as long as it is alive, if its type allows that.
     """
 
     digest: str
     mates: frozenset[str]
     shared: bytes
     memory: tuple[tuple[int, int], ...] = field(compare=False)
+    links: Sequence[int] = field(compare=False, repr=False, default=())
+    root: weakref.ReferenceType[Any] | None = field(compare=False, repr=False, default=None)
 
 
 @dataclass
@@ -104,7 +114,7 @@ class Captured:
                 memory = self.memory.get(member.names[0], ())
                 for name in member.names:
                     mates = every if is_shared else frozenset({name})
-                    prints[name] = Print(digest, mates, record, memory)
+                    prints[name] = Print(digest, mates, record, memory, member.links, member.root)
         return prints
 
     def groups(self, packer: Packer) -> tuple[Group, ...]:
@@ -147,18 +157,20 @@ def capture(
     previews: bool = True,
     terse: Container[str] = (),
     left: Iterable[str] = (),
+    lends: bool = False,
     apart: Mapping[str, Any] = MappingProxyType({}),
 ) -> Captured:
     """Hand every value of *items* to *packer*. A value that cannot be pickled is skipped by name.
 
     The namespace is not changed. Other threads may change it and its values; see docs/decisions/0043. If a
-    function needs a variable that was *left* out, or skipped, a warning says so. The preview of a *terse*
+    function needs a variable that was *left* out, or skipped, a warning says so. If a record *lends*, it has
+    those that its load needs. The preview of a *terse*
     name has no text, which can take half a millisecond. Arrays that stay *apart* are not pickled; `met` names
     those that a value reaches, or with which it shares memory.
     """
     captured = Captured(list(items))
-    take = Taker(packer)
-    with paused_gc():
+    take = Taker(packer, frozenset(left if lends else ()))
+    with paused_gc(), without_tee():
         members = pickle_each(items, namespace, take, captured.skipped, captured.pictures)
         captured.met = _met(apart, members) if apart else set()
         captured.by_class = _by_class(members)
@@ -174,7 +186,8 @@ def capture(
         members = [member for draft in captured.drafts for member in draft.members]
         if previews:
             # Last, because the disk is meanwhile busy with the memory of the arrays.
-            _look_at(members, terse, captured)
+            with bounded():  # a value's own repr may be recursive
+                _look_at(members, terse, captured)
         absent = (*left, *(skipped.name for skipped in captured.skipped))
         # A missing module is not a loss, because the cell that imports it still exists.
         missing = {name for name in absent if not issubclass(type(namespace.get(name)), ModuleType)}
@@ -219,7 +232,7 @@ def with_sharing(names: Iterable[str], items: Mapping[str, Any], namespace: dict
     wanted, parts = set(names), {}
     for name, value in items.items():
         with suppress(Exception):  # any exception of the value's own pickling
-            parts[name] = dump([value], namespace, write=len)
+            parts[name] = deeply(partial(dump, [value], namespace, write=len))
     here = list(parts)
     for group in _groups(list(parts.values())):
         together = {here[at] for at in group}
@@ -271,13 +284,25 @@ def _draft(members: list[Member], namespace: dict[str, Any], take: Taker) -> _Dr
     pickled, record = members[0].pickled, members[0].record
     parts = [member.pickled for member in members]
     if len(parts) == 1 and not (pickled.memory or pickled.buffers):
+        _note_objects(members, pickled)
         return _Draft(members, record.stored(), [], [])
     owners = [owner for part in parts for owner in part.owners]
     overlaps = Overlaps([span for part in parts for span in part.memory], owners)
     if len(members) > 1 or overlaps:
         pickled, record = take.dump([member.value for member in members], namespace, overlaps)
+    _note_objects(members, pickled)
     roots, buffers = merged(pickled.buffers) if overlaps else _separate(pickled.buffers)
     return _Draft(members, record.stored(), [take(span) for span in roots], buffers)
+
+
+def _note_objects(members: list[Member], pickled: Pickled) -> None:
+    """Note which objects the record of these members reaches; see `Print.links`."""
+    if pickled.links:
+        links = array("Q", map(id, pickled.links))
+        for member in members:
+            member.links = links
+            with suppress(TypeError):  # many built-in types have no weak references
+                member.root = weakref.ref(member.value)
 
 
 @dataclass(frozen=True)
@@ -299,14 +324,19 @@ class Live:
 
 def live_group(values: list[Any], namespace: dict[str, Any]) -> Live:
     """Return the values of a group as `capture` would store them. Nothing is stored."""
-    parts = [dump([value], namespace) for value in values]
-    owners = [owner for part in parts for owner in part.owners]
-    overlaps = Overlaps([span for part in parts for span in part.memory], owners)
-    is_one = len(values) == 1 and not overlaps
-    pickled = parts[0] if is_one else dump(values, namespace, overlaps)
+    pickled, overlaps = together(values, namespace)
     roots, buffers = merged(pickled.buffers) if overlaps else _separate(pickled.buffers)
     is_writable = not any(span.view.readonly or is_made(span.view) for span in pickled.buffers)
     return Live(pickled.record, roots, tuple(buffers), is_writable)
+
+
+def together(values: list[Any], namespace: dict[str, Any]) -> tuple[Pickled, Overlaps]:
+    """Return the record of a group of values, and the memory that they share. Nothing is stored."""
+    parts = [deeply(partial(dump, [value], namespace)) for value in values]
+    owners = [owner for part in parts for owner in part.owners]
+    overlaps = Overlaps([span for part in parts for span in part.memory], owners)
+    is_one = len(values) == 1 and not overlaps
+    return (parts[0] if is_one else deeply(partial(dump, values, namespace, overlaps))), overlaps
 
 
 def _small_apart(groups: Iterable[list[Member]]) -> tuple[list[Member], list[list[Member]]]:
@@ -326,6 +356,8 @@ def _small_apart(groups: Iterable[list[Member]]) -> tuple[list[Member], list[lis
 def _draft_small(members: list[Member], packer: Packer) -> _Draft:
     """Put members that share nothing into one record, in the state in which each was pickled."""
     values = [pickle.loads(member.record.kept)[0] for member in members]
+    for member in members:
+        _note_objects([member], member.pickled)
     return _Draft(members, packer.add_record(pickle.dumps(values, 5)), [], [], separate=True)
 
 
@@ -348,9 +380,12 @@ def _warn(members: list[Member], missing: set[str], captured: Captured) -> None:
         if not (member.pickled.notes or (missing and member.pickled.functions)):
             continue
         name = member.names[0]
-        notes = [f"{path_to(name, member.value, part)}: {lost}" for part, lost in member.pickled.notes]
-        captured.warnings += dict.fromkeys(notes)
-        if any(isinstance(lost, Omission) for _, lost in member.pickled.notes):
+        notes = member.pickled.notes
+        paths = paths_to(name, member.value, [part for part, _ in notes])
+        captured.warnings += dict.fromkeys(
+            f"{path}: {lost}" for path, (_, lost) in zip(paths, notes, strict=True)
+        )
+        if any(isinstance(lost, Omission) for _, lost in notes):
             captured.omitting.update(member.names)
         codes = [function.__code__ for function in member.pickled.functions] if missing else []
         needed = sorted({global_name for code in codes for global_name in global_names(code)} & missing)

@@ -7,9 +7,11 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from io import BytesIO
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
-from nbckpt.core.values.by_value import dumps
+from nbckpt.core.values.by_value import dump, dumps
 from nbckpt.core.values.classes import Classes
 from nbckpt.core.values.diagnose import blame
 from nbckpt.errors import CodecError, NbckptError, TrialError
@@ -87,12 +89,18 @@ def pack(job: Job) -> bytes:
 def _guilty(job: Job) -> tuple[str, str]:
     """Return the part of a job that cannot be pickled, and the reason."""
     trainable, config = job.trainable, dict(job.config)
-    try:
-        dumps(config)
-    except Exception:  # noqa: BLE001  an object's own pickling may raise anything
-        return blame("config", config, dumps)
-    value = trainable._function if issubclass(trainable, FunctionRunner) else trainable
-    return blame(trainable.__name__, value, dumps)
+    value: Any = trainable._function if issubclass(trainable, FunctionRunner) else trainable
+    for name, part in (("config", config), (trainable.__name__, value)):
+        visited: list[object] = []
+        try:
+            dump(part, BytesIO(), visited)
+        except Exception as error:  # noqa: BLE001  an object's own pickling may raise anything
+            return blame(name, part, error, visited, _pickle_part)
+    return trainable.__name__, "its parts can be pickled, but not together"
+
+
+def _pickle_part(part: Any, *, write: Callable[[bytes], object]) -> None:
+    dump(part, SimpleNamespace(write=write))
 
 
 def _failed(error: BaseException) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nbckpt.provenance.masking import masked_command, masked_remote, masked_text
+from nbckpt.core.masking import masked_command, masked_remote, masked_text
 from nbckpt.provenance.patches import cut, masked_patch, masked_places, unmasked
 
 PATCH = b"""diff --git a/a.py b/a.py

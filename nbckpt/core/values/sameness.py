@@ -1,0 +1,80 @@
+"""Sameness: whether a live class is as it was at a save, so that it keeps its own attributes and methods.
+
+An equal attribute that a load made is another object. With it, an unchanged class would be pickled to other
+bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import CellType, FunctionType
+from typing import Any
+
+_PLAIN = frozenset({int, float, complex, bool, str, bytes, type(None)})
+_PARTS: dict[type, tuple[str, ...]] = {
+    FunctionType: (
+        *("__code__", "__name__", "__qualname__", "__module__", "__doc__", "__defaults__", "__kwdefaults__"),
+        *("__dict__", "__closure__", "__annotations__"),
+    ),
+    staticmethod: ("__func__",),
+    classmethod: ("__func__",),
+    property: ("fget", "fset", "fdel", "__doc__"),
+}
+
+
+def is_unchanged(kind: type, saved: Mapping[str, Any]) -> bool:
+    """Tell whether each saved attribute of a class is certain to be equal to its own.
+
+    What can change counts as different, because a variable may share it with the class.
+    """
+    own = vars(kind)
+    return all(name in own and _is_same(own[name], value) for name, value in saved.items())
+
+
+def doubles(kind: type, saved: Mapping[str, Any]) -> list[tuple[FunctionType, FunctionType]]:
+    """Return the functions among the saved attributes of an unchanged class, each with the class's own."""
+    own = vars(kind)
+    pairs = [
+        pair
+        for name, value in saved.items()
+        for pair in zip(_functions(value), _functions(own[name]), strict=True)
+    ]
+    return [pair for pair in pairs if pair[0] is not pair[1]]
+
+
+def _functions(member: Any) -> list[FunctionType]:
+    parts = [member, *(getattr(member, name) for name in _PARTS.get(type(member), ()) if name[0] == "f")]
+    parts += [member.__func__] if isinstance(member, (staticmethod, classmethod)) else []
+    return [part for part in parts if type(part) is FunctionType]
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    if one is other:
+        return True
+    kind = type(one)
+    if kind is not type(other):
+        return False
+    if kind in _PARTS:
+        return all(_is_same_part(one, other, name) for name in _PARTS[kind])
+    if kind is CellType:  # a function in it may lead to itself
+        return _is_same_cell(one, other)
+    if kind is tuple:
+        return len(one) == len(other) and all(map(_is_same, one, other))
+    if kind in _PLAIN:
+        return repr(one) == repr(other)  # 0.0 equals -0.0
+    return kind is type(is_unchanged.__code__) and bool(one == other)
+
+
+def _is_same_cell(one: CellType, other: CellType) -> bool:
+    try:
+        ours, saved = one.cell_contents, other.cell_contents
+    except ValueError:  # one of them is empty
+        return False
+    return ours is saved or (type(ours) in _PLAIN and _is_same(ours, saved))
+
+
+def _is_same_part(one: Any, other: Any, name: str) -> bool:
+    ours, saved = getattr(one, name), getattr(other, name)
+    if type(ours) is dict and type(saved) is dict:  # a function's own
+        return [*ours] == [*saved] and all(map(_is_same, ours.values(), saved.values()))
+    return _is_same(ours, saved)

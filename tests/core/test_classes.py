@@ -1,0 +1,70 @@
+"""Objects of a checkpoint meet the classes of a notebook whose cells ran again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from nbckpt import Tracker
+from nbckpt.store import MemoryStore
+
+CLASSES = """
+import enum
+class Cfg:
+    def __init__(self, v): self.v = v
+class Sub(Cfg):
+    def __init__(self, v): super().__init__(v)
+class State(enum.Enum):
+    A = 1
+"""
+OBJECTS = "c, s, rows = Cfg(1), Sub(2), [State.A]"
+
+
+def ran(*cells: str) -> dict[str, Any]:
+    """Return a namespace in which cells ran."""
+    namespace: dict[str, Any] = {"__name__": "__main__", "__builtins__": __builtins__}
+    for cell in cells:
+        exec(cell, namespace)
+    return namespace
+
+
+@pytest.mark.parametrize("names", [["c", "s", "rows"], ["c", "s", "rows", "Cfg", "Sub", "State"]])
+def test_restored_objects_have_the_classes_whose_cell_ran_again(names: list[str]) -> None:
+    with Tracker(MemoryStore()) as tracker:
+        tracker.save(ran(CLASSES, OBJECTS), "x")
+        namespace = ran("\n\n" + CLASSES)  # on other lines
+        restored = tracker.restore("x", namespace, names)
+    assert isinstance(namespace["c"], namespace["Cfg"])
+    assert type(namespace["s"]) is namespace["Sub"]
+    assert namespace["rows"][0] is namespace["State"].A
+    assert restored.differing == ()
+
+
+def test_objects_whose_class_has_other_code_here_are_named() -> None:
+    with Tracker(MemoryStore()) as tracker:
+        tracker.save(ran(CLASSES, OBJECTS), "x")
+        namespace = ran(CLASSES.replace("self.v = v", "self.v = v + 1"))
+        restored = tracker.restore("x", namespace, ["c", "rows"])
+    assert restored.differing == ("Cfg",)
+    assert type(namespace["c"])(5).v == 5
+    assert namespace["rows"][0] is namespace["State"].A
+
+
+def test_code_that_runs_in_a_load_finds_what_is_loaded_later() -> None:
+    cell = """
+import json
+class Doc:
+    def __init__(self, text): self.text, self.parsed = text, json.loads(text)
+    def __reduce__(self): return make, (self.text,)
+class Sized:
+    def __getstate__(self): return {}
+    def __setstate__(self, state): self.size = len(table)
+def make(text): return Doc(text)
+doc, table, sized = Doc("[1]"), list(range(9)), Sized()
+"""
+    with Tracker(MemoryStore()) as tracker:
+        tracker.save(ran(cell), "x")
+        namespace = ran()
+        assert tracker.restore("x", namespace).failed == ()
+    assert (namespace["doc"].parsed, namespace["sized"].size) == ([1], 9)
