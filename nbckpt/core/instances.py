@@ -71,23 +71,40 @@ def reduce_new_type(kind: Any) -> Reduced:
 
 
 def reduce_type_parameter(parameter: Any) -> Reduced:
-    """Reduce a `ParamSpec` or a `TypeVarTuple` of the notebook. typing would look for it in `__main__`."""
-    if found_by_name(parameter):
+    """Reduce a parameter of types of the notebook. typing would look for it in `__main__`."""
+    is_usual = isinstance(parameter, typing.TypeVar) and not getattr(parameter, "__infer_variance__", False)
+    if is_usual or found_by_name(parameter):
         return NotImplemented
-    options = {}
+    options: dict[str, Any] = {}
+    if isinstance(parameter, typing.TypeVar):  # of `def f[T]`, since Python 3.12
+        constraints, bound = parameter.__constraints__, parameter.__bound__
+        options = {"constraints": constraints, "bound": bound, "infer_variance": True}
     if isinstance(parameter, typing.ParamSpec):
         names = ("__bound__", "__covariant__", "__contravariant__")
         options = {name.strip("_"): getattr(parameter, name) for name in names}
     return (
         make_type_parameter,
         (type(parameter), parameter.__name__, options),
-        {"__module__": parameter.__module__},
+        {"__module__": parameter.__module__} if hasattr(parameter, "__dict__") else None,
     )
 
 
+def reduce_type_alias(alias: Any) -> Reduced:
+    """Reduce an alias of the notebook. typing would look for it in `__main__`."""
+    if found_by_name(alias):
+        return NotImplemented
+    return make_type_alias, (alias.__name__, alias.__value__, alias.__type_params__)
+
+
+def make_type_alias(name: str, value: Any, parameters: tuple[Any, ...]) -> Any:
+    """Make an alias as `type NAME = VALUE` does, since Python 3.12."""
+    return vars(typing)["TypeAliasType"](name, value, type_params=parameters)
+
+
 def make_type_parameter(kind: Any, name: str, options: dict[str, Any]) -> Any:
-    """Make a `ParamSpec` or a `TypeVarTuple`."""
-    return kind(name, **options)
+    """Make a `TypeVar`, a `ParamSpec` or a `TypeVarTuple`."""
+    constraints = options.get("constraints", ())
+    return kind(name, *constraints, **{key: value for key, value in options.items() if key != "constraints"})
 
 
 # Types of ctypes that are found by no name, and arrays of ctypes.

@@ -39,6 +39,8 @@ def reduce_function(function: types.FunctionType) -> tuple[Any, ...]:
     cells = function.__closure__ or ()
     state = {name: getattr(function, name) for name in _FUNCTION_STATE}
     state["__annotations__"] = function.__annotations__
+    if parameters := getattr(function, "__type_params__", ()):  # since Python 3.12
+        state["__type_params__"] = parameters
     contents = [(cell, *contents_of(cell)) for cell in cells if contents_of(cell)]
     return (
         make_function,

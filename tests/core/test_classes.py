@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -49,6 +50,27 @@ def test_objects_whose_class_has_other_code_here_are_named() -> None:
     assert restored.differing == ("Cfg",)
     assert type(namespace["c"])(5).v == 5
     assert namespace["rows"][0] is namespace["State"].A
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="the syntax of Python 3.12")
+def test_aliases_and_parameters_of_types_come_back() -> None:
+    cell = """
+type Num = int | float
+type Pairs[T] = list[tuple[T, T]]
+def first[T, *Ts, **P](x: Num, *rest: *Ts) -> T: return x
+class Box[T]:
+    def get(self) -> T: return 1
+box, kind = Box(), Box[int]
+"""
+    with Tracker(MemoryStore()) as tracker:
+        assert tracker.save(ran(cell), "x").manifest.skipped == ()
+        namespace = ran()
+        tracker.restore("x", namespace)
+    names = [str(one) for one in namespace["first"].__type_params__]
+    assert names == ["T", "Ts", "P"]
+    assert namespace["first"].__annotations__["x"] is namespace["Num"]
+    assert str(namespace["Pairs"].__value__) == "list[tuple[T, T]]"
+    assert (namespace["box"].get(), str(namespace["Box"].__type_params__)) == (1, "(T,)")
 
 
 def test_code_that_runs_in_a_load_finds_what_is_loaded_later() -> None:

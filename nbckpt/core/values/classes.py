@@ -96,6 +96,7 @@ class Classes:
         namespace: The namespace of the live classes.
         hold_off: Called before a live class is set back, to hold off interrupts.
         are_equal: Tells whether two classes have the same code. If so, `adopt` finds live classes.
+        is_trial: Whether this must fail if a new kernel, without variables, would fail.
 
     Attributes:
         differing: The names of the new classes that differ from the live classes of these names.
@@ -108,8 +109,10 @@ class Classes:
         namespace: Mapping[str, Any] | None = None,
         hold_off: Callable[[], object] = lambda: None,
         are_equal: Callable[[type, type], bool] | None = None,
+        *,
+        is_trial: bool = False,
     ) -> None:
-        self._origin, self._hold_off = origin, hold_off
+        self._origin, self._hold_off, self.is_trial = origin, hold_off, is_trial
         self._tracker = class_tracker()
         self._bound: dict[str | None, type] = {}
         for kind in (namespace or {}).values():
@@ -277,6 +280,8 @@ class _Unpickler(pickle.Unpickler):
             return load_storage
         module_name = _numpy_name(MOVED.get(module_name, module_name))
         global_name = RENAMED.get((module_name, global_name), global_name)
+        if module_name == "__main__" and self._classes.is_trial:
+            raise pickle.UnpicklingError(f"{global_name} is saved by name, and a new kernel has no such name")
         named = super().find_class(module_name, global_name)
         if named is cloudpickle.subimport:  # a function's record names each module that its code may mean
             return lambda name: named(MOVED.get(name, name))

@@ -250,6 +250,10 @@ class Pickler(ByValuePickler):
             self.notes.append((value, f"refers to {source}, whose contents are not saved"))
         return NotImplemented
 
+    def _type_variable(self, variable: Any) -> Any:
+        reduced = instances.reduce_type_parameter(variable)
+        return super().reducer_override(variable) if reduced is NotImplemented else reduced
+
     def _ctypes_array(self, array: Any) -> Any:
         self.notes.append((array, "comes back in new memory, to which no pointer leads"))
         return instances.reduce_ctypes_array(array)
@@ -305,6 +309,7 @@ _REDUCERS: dict[type, _Reduce] = {
     type(functools.lru_cache(len)): _alone(instances.reduce_cached),
     typing.NewType: _alone(instances.reduce_new_type),
     typing.ForwardRef: _alone(instances.reduce_forward_reference),
+    typing.TypeVar: Pickler._type_variable,
     typing.ParamSpec: _alone(instances.reduce_type_parameter),
     typing.TypeVarTuple: _alone(instances.reduce_type_parameter),
     types.MappingProxyType: _alone(instances.reduce_proxy),
@@ -326,6 +331,7 @@ _LIBRARIES: tuple[tuple[str, str, _Reduce], ...] = (
     ("plotly.basedatatypes", "BasePlotlyType", _alone(parts.reduce_plotly_part)),
     ("pint.util", "SharedRegistryObject", Pickler._quantity),
     ("ctypes", "Array", Pickler._ctypes_array),
+    ("typing", "TypeAliasType", _alone(instances.reduce_type_alias)),
     ("concurrent.futures", "Future", _alone(instances.reduce_future)),
     ("multiprocessing.shared_memory", "SharedMemory", _alone(instances.reduce_shared_memory)),
     ("matplotlib.figure", "Figure", _alone(instances.reduce_figure)),

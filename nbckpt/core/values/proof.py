@@ -98,7 +98,7 @@ def _load(pickled: Pickled, record: Buffer, namespace: dict[str, Any]) -> list[A
     # A copy, because a load may write to the memory of its arrays.
     buffers = [memoryview(bytearray(span.view)) for span in pickled.buffers]
     try:
-        return load(bytes(record), buffers, namespace, Classes("apart"))  # type: ignore[no-any-return]  # a list
+        return load(bytes(record), buffers, namespace, Classes("apart", is_trial=True))  # type: ignore[no-any-return]  # a list
     except Exception as error:
         raise NotLoadableError(f"its pickle cannot be loaded: {type(error).__name__}: {error}") from error
 
