@@ -72,16 +72,16 @@ def reduce_new_type(kind: Any) -> Reduced:
 
 def reduce_type_parameter(parameter: Any) -> Reduced:
     """Reduce a parameter of types of the notebook. typing would look for it in `__main__`."""
-    is_usual = isinstance(parameter, typing.TypeVar) and not getattr(parameter, "__infer_variance__", False)
-    if is_usual or found_by_name(parameter):
+    is_new = getattr(parameter, "__infer_variance__", False)  # as in `def f[T]`, since Python 3.12
+    if found_by_name(parameter) or (isinstance(parameter, typing.TypeVar) and not is_new):
         return NotImplemented
-    options: dict[str, Any] = {}
-    if isinstance(parameter, typing.TypeVar):  # of `def f[T]`, since Python 3.12
-        constraints, bound = parameter.__constraints__, parameter.__bound__
-        options = {"constraints": constraints, "bound": bound, "infer_variance": True}
-    if isinstance(parameter, typing.ParamSpec):
-        names = ("__bound__", "__covariant__", "__contravariant__")
-        options = {name.strip("_"): getattr(parameter, name) for name in names}
+    names = {
+        typing.TypeVar: ("__constraints__", "__bound__"),
+        typing.ParamSpec: ("__bound__", "__covariant__", "__contravariant__"),
+    }
+    options = {name.strip("_"): getattr(parameter, name) for name in names.get(type(parameter), ())}
+    if is_new:
+        options["infer_variance"] = True
     return (
         make_type_parameter,
         (type(parameter), parameter.__name__, options),

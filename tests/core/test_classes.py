@@ -26,7 +26,7 @@ def ran(*cells: str) -> dict[str, Any]:
     """Return a namespace in which cells ran."""
     namespace: dict[str, Any] = {"__name__": "__main__", "__builtins__": __builtins__}
     for cell in cells:
-        exec(cell, namespace)
+        exec(compile(cell, "<cell>", "exec", dont_inherit=True), namespace)
     return namespace
 
 
