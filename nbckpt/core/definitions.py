@@ -34,7 +34,7 @@ def lending() -> Iterator[_Lend]:
     namespace, before = current_namespace(), dict[str, Any]()
 
     def lend(values: Mapping[str, Any]) -> None:
-        before.update({name: namespace.get(name, _ABSENT) for name in values.keys() - before.keys()})
+        before.update({name: namespace.get(name, _ABSENT) for name in values if name not in before})
         namespace.update(values)
 
     token = _lend.set(lend)

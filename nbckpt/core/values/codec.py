@@ -21,7 +21,7 @@ from nbckpt.core import reducers
 from nbckpt.core.definitions import lending, live_namespace
 from nbckpt.core.spans import NO_OVERLAPS, Overlaps, Span, address_of
 from nbckpt.core.values.classes import Classes
-from nbckpt.core.values.identities import MOST_NUMBERED, containers, holds_nan
+from nbckpt.core.values.identities import MOST_NUMBERED, holds_nan, is_container
 from nbckpt.core.values.lending import Lending, needed
 from nbckpt.core.values.links import links_of
 from nbckpt.core.values.pickler import Pickler
@@ -196,9 +196,8 @@ def _memory_of(owners: list[Any]) -> list[Span]:
 
 def _dump_simple(value: Any, write: Callable[[bytes], object] | None) -> Pickled | None:
     """Return the record of a short plain value or of a long text, and None for any other value."""
-    if (links := plain_links(value)) is not None:
-        record = pickle.dumps(value, 5)
-        return None if holds_nan(record) else Pickled(record, links=links, plain=True)
+    if (plain := dump_plain(value)) is not None:
+        return plain
     if not is_long_text(value):
         return None
     pieces = pickled_text(value[0])
@@ -207,6 +206,14 @@ def _dump_simple(value: Any, write: Callable[[bytes], object] | None) -> Pickled
     for piece in pieces:
         write(piece)
     return Pickled(b"")
+
+
+def dump_plain(value: Any) -> Pickled | None:
+    """Return the record of a short plain value, and None for any other value."""
+    if (links := plain_links(value)) is None:
+        return None
+    record = pickle.dumps(value, 5)
+    return None if holds_nan(record) else Pickled(record, links=links, plain=True)
 
 
 def plain_links(value: Any) -> list[object] | None:
@@ -219,7 +226,7 @@ def plain_links(value: Any) -> list[object] | None:
     (only,) = value
     if type(only) in _ATOMS:
         return [] if not isinstance(only, (str, bytes)) or len(only) < _SHORT else None
-    if type(only) not in (list, tuple, dict) or len(only) > _FEW or id(only) in containers():
+    if type(only) not in (list, tuple, dict) or len(only) > _FEW or is_container(only):
         return None
     parts = [*only, *only.values()] if type(only) is dict else only
     plain = all(

@@ -11,13 +11,15 @@ more, with an identity in their place: 0 for `math.nan`, 1 for `numpy.nan`, anot
 from __future__ import annotations
 
 import math
+import sys
+import warnings
 from pickle import UnpicklingError
 from struct import pack
-from sys import modules
 from typing import Any
 
 _MATH, _NUMPY = 0, 1
 _SIGNS = {pack(">d", math.copysign(math.nan, sign)): sign for sign in (1, -1)}
+_PLUS, _MINUS = (b"G" + data for data in _SIGNS)  # as pickle writes them
 _CONTAINERS = {
     f"{module}.{name}": (module, name)
     for module, name in (("sys", "path"), ("sys", "argv"), ("sys", "modules"), ("warnings", "filters"))
@@ -27,14 +29,19 @@ MOST_NUMBERED = 4 << 20
 """The size of the longest record whose NaNs keep their identity, in bytes."""
 
 
-def holds_nan(record: bytes | bytearray, start: int = 0) -> bool:
-    """Tell whether a record may hold a NaN as a float of Python, at *start* or after it."""
-    return any(record.find(b"G" + data, start) >= 0 for data in _SIGNS)
+def holds_nan(record: bytes | bytearray) -> bool:
+    """Tell whether a record may hold a NaN as a float of Python."""
+    return _PLUS in record or _MINUS in record
+
+
+def is_container(value: object) -> bool:
+    """Tell whether an object is one of the session's containers."""
+    return value is sys.path or value is sys.argv or value is sys.modules or value is warnings.filters
 
 
 def containers() -> dict[int, str]:
     """Return the identities of the session's containers, by their `id`."""
-    return {id(vars(modules[module])[name]): text for text, (module, name) in _CONTAINERS.items()}
+    return {id(vars(sys.modules[module])[name]): text for text, (module, name) in _CONTAINERS.items()}
 
 
 class Identities:
@@ -42,7 +49,7 @@ class Identities:
 
     def __init__(self, nans: list[float]) -> None:
         self._nans, self._texts = nans, containers()
-        named = {_MATH: math.nan, _NUMPY: getattr(modules.get("numpy"), "nan", None)}
+        named = {_MATH: math.nan, _NUMPY: getattr(sys.modules.get("numpy"), "nan", None)}
         self._numbers = {id(nan): number for number, nan in named.items()}
 
     def of(self, value: Any) -> int | str | None:
@@ -71,7 +78,7 @@ class Found:
         """
         if type(identity) is str and identity in _CONTAINERS:
             module, name = _CONTAINERS[identity]
-            return vars(modules[module])[name]
+            return vars(sys.modules[module])[name]
         if type(identity) is not int:
             raise UnpicklingError("a record names an object outside of it")
         if identity not in self._nans:

@@ -22,7 +22,7 @@ from nbckpt.core.packs.pools import others_run
 from nbckpt.core.packs.writer import Packer
 from nbckpt.core.reducers import is_made
 from nbckpt.core.spans import NO_OVERLAPS, Overlaps, Span
-from nbckpt.core.values.codec import Again, Pickled, dump
+from nbckpt.core.values.codec import Again, Pickled, dump, dump_plain
 from nbckpt.core.values.diagnose import blame
 from nbckpt.core.values.preview import picture_of
 from nbckpt.core.values.proof import pickle_and_prove, prove
@@ -96,13 +96,22 @@ class Taker:
         visited: list[object] | None = None,
     ) -> tuple[Pickled, Record]:
         """Return `dump` of the values. Try again if another thread changes a container meanwhile."""
+        if (plain := dump_plain(values)) is not None:
+            return plain, self._written(Record(self.packer, KEPT), plain)
         in_pieces = self.is_alone or _CONSTANT.issuperset(map(type, values))
         make = partial(dump, values, namespace, overlaps, left=self.left, visited=visited)
         pickled, record = deeply(partial(self._dump, make, in_pieces=in_pieces))
         if again := pickled.again or (Again() if record.has_nan else None):
             pickled, record = deeply(partial(self._dump, partial(make, again=again), in_pieces=in_pieces))
+        return pickled, self._written(record, pickled)
+
+    def _written(self, record: Record, pickled: Pickled) -> Record:
+        """Write what is not in the record yet."""
+        if pickled.record:
+            record.write(pickled.record)
+            pickled.record = b""
         self.kept += len(record.kept)
-        return pickled, record
+        return record
 
     def _dump(self, make: Callable[..., Pickled], *, in_pieces: bool) -> tuple[Pickled, Record]:
         most = KEPT if self.kept < MOST_KEPT else _ALWAYS_KEPT
@@ -202,9 +211,11 @@ def _pickle_one(
     try_again: Callable[..., object] = dump
     try:
         pickled, record = take.dump([value], namespace, visited=visited)
-        visited = [part for part in pickled.first.values() if not isinstance(part, _DEFINITIONS)]
-        try_again = pickle_and_prove
-        loaded = prove(pickled, record.whole, namespace)
+        loaded = None
+        if pickled.first:
+            visited = [part for part in pickled.first.values() if not isinstance(part, _DEFINITIONS)]
+            try_again = pickle_and_prove
+            loaded = prove(pickled, record.whole, namespace)
         if loaded is not None and (back := type(loaded[0]).__qualname__) != type(value).__qualname__:
             pickled.notes.append((value, f"comes back as another type, {back}"))
     except Exception as error:  # noqa: BLE001  a value's own pickling may raise anything; the others are saved

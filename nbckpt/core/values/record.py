@@ -12,7 +12,7 @@ from nbckpt.core.packs.writer import RECORD_BLOB, Packer
 from nbckpt.core.values.identities import MOST_NUMBERED, holds_nan
 from nbckpt.store import Buffer
 
-_OVERLAP = 8  # a NaN may lie in two pieces
+_OVERLAP = 8  # a NaN may lie in two parts
 KEPT = 4 << 20
 """The most bytes of a record that are kept in memory."""
 
@@ -28,7 +28,7 @@ class Record:
         size: The number of bytes so far.
     """
 
-    __slots__ = ("_has_nan", "_hasher", "_packer", "_stored", "kept", "most", "size")
+    __slots__ = ("_end", "_had_nan", "_hasher", "_packer", "_stored", "kept", "most", "size")
 
     def __init__(self, packer: Packer, most: int = KEPT) -> None:
         self.size, self.most = 0, most
@@ -36,16 +36,14 @@ class Record:
         self._packer = packer
         self._stored: Stored | None = None
         self._hasher: Hasher | None = None
-        self._has_nan = False
+        self._had_nan, self._end = False, b""
 
     def write(self, piece: Buffer) -> None:
         """Take the next piece. It is copied, so it may change afterwards."""
         view = memoryview(piece)
         self.size += len(view)
         for at in range(0, len(view), RECORD_BLOB):
-            new = max(0, len(self.kept) - _OVERLAP)
             self.kept += view[at : at + RECORD_BLOB]
-            self._has_nan = self._has_nan or (self.size <= MOST_NUMBERED and holds_nan(self.kept, new))
             if self.size > self.most and len(self.kept) >= RECORD_BLOB:
                 self._hand_over(len(self.kept) // RECORD_BLOB * RECORD_BLOB)
 
@@ -61,7 +59,7 @@ class Record:
     @property
     def has_nan(self) -> bool:
         """Whether the record is short and may hold a NaN as a float."""
-        return self._has_nan and self.size <= MOST_NUMBERED
+        return self.size <= MOST_NUMBERED and (self._had_nan or holds_nan(self._end + self.kept))
 
     @property
     def whole(self) -> bytearray | None:
@@ -77,6 +75,8 @@ class Record:
 
     def _hand_over(self, size: int) -> None:
         data = bytes(memoryview(self.kept)[:size])
+        if not self._had_nan and self.size <= MOST_NUMBERED:
+            self._had_nan, self._end = holds_nan(self._end + data), data[-_OVERLAP:]
         del self.kept[:size]
         if self.size <= self.most:
             self._stored = self._packer.add_record(data)
