@@ -36,7 +36,16 @@ ROOMS = {
 BELOW = {
     "notebook": {"runner", "static_copy", "tokenize"},
     "core": {
-        *("algorithms", "bytecode", "construction", "dataclass_methods", "definitions", "depth", "elsewhere"),
+        *(
+            "algorithms",
+            "bytecode",
+            "construction",
+            "ctypes_data",
+            "dataclass_methods",
+            "definitions",
+            "depth",
+        ),
+        "elsewhere",
         *("enumerations", "instances", "manifest", "named_objects", "object_arrays", "parts", "reducers"),
         *("schema", "spans"),
     },

@@ -18,7 +18,10 @@ _OURS = str(Path(__file__).parent.parent)
 def is_own(module: Mapping[str, Any]) -> bool:
     """Tell whether a module, given by its names, is neither installed nor a part of Python."""
     file = module.get("__file__")
-    return not isinstance(file, str) or _is_own_file(file)
+    if isinstance(file, str):
+        return _is_own_file(file)
+    origin = getattr(module.get("__spec__"), "origin", None)
+    return module.get("__name__") in sys.modules and origin not in ("built-in", "frozen")
 
 
 @cache

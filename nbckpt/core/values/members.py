@@ -212,7 +212,7 @@ def _pickle_one(
     try:
         pickled, record = take.dump([value], namespace, visited=visited)
         loaded = None
-        if pickled.first:
+        if pickled.first and record.size <= KEPT:
             visited = [part for part in pickled.first.values() if not isinstance(part, _DEFINITIONS)]
             try_again = pickle_and_prove
             loaded = prove(pickled, record.whole, namespace)

@@ -14,7 +14,16 @@ from functools import partial
 from sys import modules
 from typing import Any
 
-from nbckpt.core import construction, elsewhere, enumerations, instances, named_objects, parts, reducers
+from nbckpt.core import (
+    construction,
+    ctypes_data,
+    elsewhere,
+    enumerations,
+    instances,
+    named_objects,
+    parts,
+    reducers,
+)
 from nbckpt.core.definitions import contents_of
 from nbckpt.core.instances import reduce_arrow
 from nbckpt.core.object_arrays import objects_at, reduce_objects, reduce_view
@@ -135,12 +144,12 @@ class Pickler(ByValuePickler):
         return types.CellType, () if id(cell) in self._filled_later else contents_of(cell)
 
     def _class(self, kind: type) -> Any:
-        if (reduced := instances.reduce_ctypes_type(kind)) is not None:
+        if (reduced := ctypes_data.reduce_ctypes_type(kind)) is not None:
             return reduced
         reduced = super().reducer_override(kind)
         if isinstance(reduced, tuple) and len(reduced) > 2:
             attributes, last = reduced[2]
-            instances.drop_ctypes_fields(attributes)
+            ctypes_data.drop_ctypes_fields(attributes)
             attributes.pop("__slotnames__", None)  # it appears after an instance was pickled
             if _makes_slots(kind, attributes) and reduced[0].__name__ == "_make_skeleton_class":
                 slots = attributes["__slots__"]
@@ -256,7 +265,7 @@ class Pickler(ByValuePickler):
 
     def _ctypes_array(self, array: Any) -> Any:
         self.notes.append((array, "comes back in new memory, to which no pointer leads"))
-        return instances.reduce_ctypes_array(array)
+        return ctypes_data.reduce_ctypes_array(array)
 
     def _subarray(self, array: Any) -> Any:
         return instances.reduce_subarray(array, partial(self._can_save, array))

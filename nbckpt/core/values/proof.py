@@ -19,7 +19,9 @@ from nbckpt.core.values.classes import Classes
 from nbckpt.core.values.codec import Pickled, dump, load
 from nbckpt.store import Buffer
 
-_MOST_BYTES = 32 << 10
+_MOST_BYTES, _MOST_SAMPLED = 32 << 10, 4 << 20
+"""The most bytes of what is loaded, and of a value of which samples are pickled."""
+
 _HOOKS = ("__setstate__", "__reduce__", "__reduce_ex__", "__new__", "__setitem__", "append", "extend")
 _LEFT_OUT = frozenset(
     {"nbckpt", "multiprocessing", "matplotlib", "IPython", "ipywidgets", "ipykernel", "comm"}
@@ -40,7 +42,7 @@ def prove(
     """Load a record that has a type which was not loaded before. Return what it holds, or None.
 
     A long record, or one with a type that may not be loaded here, is not loaded. Instead, the first object of
-    each new type is pickled and loaded alone, unless the record itself *is_sample*.
+    each new type is pickled and loaded alone, unless the record itself *is_sample* or has megabytes.
 
     Raises:
         NotLoadableError: The record, or one of these objects, does not load.
@@ -52,6 +54,8 @@ def prove(
     size = sum(span.size for span in pickled.buffers)
     if record is not None and len(record) + size <= _MOST_BYTES and all(map(_may_load, pickled.first)):
         loaded = _load(pickled, record, namespace)
+    elif size + len(record or b"") > _MOST_SAMPLED:
+        return None
     elif not is_sample:
         for kind in filter(_may_load, new):
             pickle_and_prove(pickled.first[kind], namespace, is_sample=True)
