@@ -91,17 +91,23 @@ def _ways(name: str, value: Any, parts: Iterable[object], clock: _Clock) -> dict
     """Return the shortest path to each part that is found before the time is over."""
     ways: dict[int, str] = {}
     wanted = {id(part) for part in parts if type(part) not in _ATOMS}
+    if id(value) in wanted:
+        wanted.remove(id(value))
+        ways[id(value)] = name
     todo = deque([(name, value)])
     seen = {id(value): value}  # they stay alive, or the next part could get the identity of a temporary one
     while todo and wanted and not clock.is_over():
         way, reached = todo.popleft()
-        if id(reached) in wanted:
-            wanted.remove(id(reached))
-            ways[id(reached)] = way
         for step, child in _children(reached):
-            if type(child) not in _ATOMS and id(child) not in seen:
-                seen[id(child)] = child
-                todo.append((way + step, child))
+            if type(child) in _ATOMS or id(child) in seen:
+                continue
+            seen[id(child)] = child
+            todo.append((way + step, child))
+            if id(child) in wanted:
+                wanted.remove(id(child))
+                ways[id(child)] = way + step
+                if not wanted:
+                    break
     return ways
 
 

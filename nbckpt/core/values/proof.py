@@ -17,6 +17,7 @@ from typing import Any
 
 from nbckpt.core.values.classes import Classes
 from nbckpt.core.values.codec import Pickled, dump, load
+from nbckpt.core.values.placement import LOADER
 from nbckpt.store import Buffer
 
 _MOST_BYTES, _MOST_SAMPLED = 32 << 10, 4 << 20
@@ -27,6 +28,8 @@ _LEFT_OUT = frozenset(
     {"nbckpt", "multiprocessing", "matplotlib", "IPython", "ipywidgets", "ipykernel", "comm"}
 )
 """Libraries whose objects register themselves, or open something, when they are loaded."""
+_ON_DEVICE = LOADER[1].encode()
+"""The name by which a record asks for memory of a device."""
 _OWNERS = (weakref.finalize, IOBase)
 
 _tried: weakref.WeakSet[type] = weakref.WeakSet()
@@ -52,6 +55,8 @@ def prove(
         return None
     loaded = None
     size = sum(span.size for span in pickled.buffers)
+    if record is not None and _ON_DEVICE in record:
+        return None
     if record is not None and len(record) + size <= _MOST_BYTES and all(map(_may_load, pickled.first)):
         loaded = _load(pickled, record, namespace)
     elif size + len(record or b"") > _MOST_SAMPLED:
