@@ -7,7 +7,7 @@ import types
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from time import perf_counter
+from time import thread_time
 from typing import Any, Protocol
 
 from nbckpt.core.definitions import contents_of
@@ -15,7 +15,7 @@ from nbckpt.core.depth import is_too_deep, why_too_deep
 from nbckpt.core.values.preview import type_name
 
 _MOST_S = 0.05
-"""The time that the search for a path may take, tries to pickle parts included."""
+"""The processor time that the search for a path may take, tries to pickle parts included."""
 
 _LAST = 1000
 _ATOMS = frozenset({int, float, complex, bool, str, bytes, type(None)})
@@ -32,10 +32,10 @@ class PickleIt(Protocol):
 
 class _Clock:
     def __init__(self) -> None:
-        self._end = perf_counter() + _MOST_S
+        self._end = thread_time() + _MOST_S
 
     def is_over(self) -> bool:
-        return perf_counter() > self._end
+        return thread_time() > self._end
 
     def write(self, _: bytes) -> None:
         """Take a piece of a pickle, and end the pickling if the time is over."""
