@@ -65,6 +65,9 @@ def fill_function(
     for name, value in attributes.items():
         if name == "__dict__":
             function.__dict__.update(value)
+        elif name == "__module__" and type(value) is str:
+            # The class of a method has the compiler's string. With another, an unchanged class differs.
+            function.__module__ = sys.intern(value)
         # From Python 3.13 on the code has its own string. With another, an unchanged function differs.
         elif name != "__qualname__" or value != function.__qualname__:
             setattr(function, name, value)
