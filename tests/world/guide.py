@@ -45,9 +45,9 @@ def measured(chapter: str) -> dict[str, list[str]]:
                 asked(f"{step}_with_{peer}", Path(folder), chapter, "world.peers")
                 for step in ("save", "load")
             )
-            for case, found in ends.items():
+            for case, outcomes in ends.items():
                 same = loaded.get(case) == saved[case]
-                found.append("named" if "refused" in saved[case] else "right" if same else "not yet")
+                outcomes.append("named" if "refused" in saved[case] else "right" if same else "not yet")
     return ends
 
 
@@ -59,10 +59,10 @@ def line(row: Row, peers: list[str]) -> str:
 
 def main(chosen: list[str]) -> None:
     """Measure the rows of chapters whose libraries are installed, and write the page."""
+    ends = {case: peers for chapter in chosen for case, peers in measured(chapter).items()}
     before = dict(re.findall(r"^\| (.+?) \| .*? \| ([^|]+ \| [^|]+) \|$", GUIDE.read_text(), re.MULTILINE))
     text = HEAD.format(versions=", ".join(f"{peer} {version(peer)}" for peer in PEERS))
     for chapter in chapters(WORLD):
-        ends = measured(chapter) if chapter in chosen else {}
         text += f"\n## {chapter}\n\n| object | nbckpt | {' | '.join(PEERS)} |\n| --- | --- | --- | --- |\n"
         for row in WORLD:
             if row.chapter == chapter:
