@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _APART, _REFERS = ": comes back with its contents, but apart from ", ": refers to "
 _MOST_READ = 1 << 20
+_LONGEST_CHAIN = 100  # the memory views of Cython may lead back to themselves
 _SCAN = re.compile(r"SCAN \[([^\]]+)\]")
 
 
@@ -42,10 +43,14 @@ def variable_of(warning: str) -> str:
 def mapped_source(array: Any) -> str:
     """Return what an array shares its memory with, a file or other mapped memory; "" if it is its own."""
     base = array.base
-    while base is not None and not isinstance(base, mmap):
+    for _ in range(_LONGEST_CHAIN):
+        if base is None or isinstance(base, mmap):
+            break
         if filename := getattr(base, "filename", None):
             return f"the file {filename}"
         base = base.obj if type(base) is memoryview else getattr(base, "base", None)
+    else:
+        return ""
     return "the mapped file or shared memory" if base is not None and type(base) is not Reserved else ""
 
 

@@ -70,4 +70,5 @@ def _parts(obj: Any) -> list[Any]:
 def _runs_code_at_its_end(obj: Any) -> bool:
     if hasattr(type(obj), "__del__") and not isinstance(obj, _HOLD_MEMORY_ONLY):
         return True
-    return any(type(ref.__callback__) is weakref.finalize for ref in weakref.getweakrefs(obj))
+    refs = (ref for ref in weakref.getweakrefs(obj) if type(ref) not in weakref.ProxyTypes)  # asks the object
+    return any(type(ref.__callback__) is weakref.finalize for ref in refs)
