@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from world.guide import GUIDE
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(find_spec("dill") is None, reason="`.ci/run world` has the libraries")
 @pytest.mark.timeout(1800)  # imports of large libraries on a busy machine
 @pytest.mark.parametrize("chapter", chapters(WORLD))
 def test_each_object_comes_back_or_is_named_or_is_marked_as_not_yet(
