@@ -52,7 +52,9 @@ def _owners(values: list[Any]) -> list[Any] | None:
     owners: list[Any] = []
     todo = values
     while todo:
-        new = {id(obj): obj for obj in todo if id(obj) not in seen and not isinstance(obj, _LEAD_NOWHERE)}
+        new = {
+            id(obj): obj for obj in todo if id(obj) not in seen and not issubclass(type(obj), _LEAD_NOWHERE)
+        }
         seen |= new
         if len(seen) > _MOST:
             return None
@@ -62,13 +64,13 @@ def _owners(values: list[Any]) -> list[Any] | None:
 
 
 def _parts(obj: Any) -> list[Any]:
-    if isinstance(obj, types.FunctionType):  # its globals are a whole module
+    if type(obj) is types.FunctionType:  # its globals are a whole module
         return [*(obj.__closure__ or ()), *(obj.__defaults__ or ()), *(obj.__kwdefaults__ or {}).values()]
     return gc.get_referents(obj)
 
 
 def _runs_code_at_its_end(obj: Any) -> bool:
-    if hasattr(type(obj), "__del__") and not isinstance(obj, _HOLD_MEMORY_ONLY):
+    if hasattr(type(obj), "__del__") and not issubclass(type(obj), _HOLD_MEMORY_ONLY):
         return True
     refs = (ref for ref in weakref.getweakrefs(obj) if type(ref) not in weakref.ProxyTypes)  # asks the object
     return any(type(ref.__callback__) is weakref.finalize for ref in refs)

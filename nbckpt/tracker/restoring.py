@@ -129,7 +129,8 @@ class Restore:
             UsageError: There is no such *device*.
         """
         origin: Origin = "new" if self._has_class() else "live"
-        classes = Classes(origin, self._namespace, are_equal=partial(have_equal_code, self._namespace))
+        are_equal = partial(have_equal_code, self._namespace) if origin == "live" else None
+        classes = Classes(origin, self._namespace, are_equal=are_equal)
         classes.take(live)
         with restoring_to(device):
             loaded = load_values(

@@ -30,12 +30,11 @@ def ran(*cells: str) -> dict[str, Any]:
     return namespace
 
 
-@pytest.mark.parametrize("names", [["c", "s", "rows"], ["c", "s", "rows", "Cfg", "Sub", "State"]])
-def test_restored_objects_have_the_classes_whose_cell_ran_again(names: list[str]) -> None:
+def test_restored_objects_have_the_classes_whose_cell_ran_again() -> None:
     with Tracker(MemoryStore()) as tracker:
         tracker.save(ran(CLASSES, OBJECTS), "x")
         namespace = ran("\n\n" + CLASSES)  # on other lines
-        restored = tracker.restore("x", namespace, names)
+        restored = tracker.restore("x", namespace, ["c", "s", "rows"])
     assert isinstance(namespace["c"], namespace["Cfg"])
     assert type(namespace["s"]) is namespace["Sub"]
     assert namespace["rows"][0] is namespace["State"].A

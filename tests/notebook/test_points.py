@@ -345,7 +345,7 @@ def auto_of(notebook: Notebook) -> auto.Auto:
 
 def undone_at_once(notebook: Notebook) -> list[list[int]]:
     """Return the list after an undo, and after a redo."""
-    undone = notebook.after("%ckpt undo 1;")["a"]
+    undone = [*notebook.after("%ckpt undo 1;")["a"]]  # a copy: redo changes the list
     notebook.run("%ckpt redo 1;")
     return [undone, notebook.names["a"]]
 

@@ -96,7 +96,7 @@ def _write_cell(cell: CellType, content: Any) -> None:
 
 def _is_equal_array(live: Any, other: Any) -> bool:
     """Tell whether an array has the elements of another one. It is never written to: see decision 0102."""
-    layouts = [(array.dtype, array.shape, array.strides) for array in (live, other)]
+    layouts = [(array.dtype, array.shape, array.strides, array.flags.writeable) for array in (live, other)]
     is_simple = layouts[0] == layouts[1] and not live.dtype.hasobject and live.nbytes <= _MOST_COMPARED
     return is_simple and bool(live.tobytes() == other.tobytes())
 

@@ -15,6 +15,7 @@ from functools import cache
 from io import IOBase
 from typing import Any
 
+from nbckpt.core.depth import is_too_deep
 from nbckpt.core.values.classes import Classes
 from nbckpt.core.values.codec import Pickled, dump, load
 from nbckpt.core.values.placement import LOADER
@@ -95,6 +96,10 @@ def pickle_and_prove(
         pickled = dump([value], namespace, write=take)
     except _TooLongError:
         return
+    except Exception as error:
+        if is_sample and is_too_deep(error):
+            return
+        raise
     record += pickled.record
     prove(pickled, record if len(record) <= _MOST_BYTES else None, namespace, is_sample=is_sample)
 
@@ -103,12 +108,14 @@ class _TooLongError(Exception):
     pass
 
 
-def _load(pickled: Pickled, record: Buffer, namespace: dict[str, Any]) -> list[Any]:
+def _load(pickled: Pickled, record: Buffer, namespace: dict[str, Any]) -> list[Any] | None:
     # A copy, because a load may write to the memory of its arrays.
     buffers = [memoryview(bytearray(span.view)) for span in pickled.buffers]
     try:
         return load(bytes(record), buffers, namespace, Classes("apart", is_trial=True))  # type: ignore[no-any-return]  # a list
     except Exception as error:
+        if is_too_deep(error):
+            return None
         raise NotLoadableError(f"its pickle cannot be loaded: {type(error).__name__}: {error}") from error
 
 
