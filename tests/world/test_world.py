@@ -17,9 +17,7 @@ from world.guide import GUIDE
 @pytest.mark.skipif(find_spec("dill") is None, reason="`.ci/run world` has the libraries")
 @pytest.mark.timeout(1800)  # imports of large libraries on a busy machine
 @pytest.mark.parametrize("chapter", chapters(WORLD))
-def test_each_object_comes_back_or_is_named_or_is_marked_as_not_yet(
-    chapter: str, tmp_path: Path, subtests: pytest.Subtests
-) -> None:
+def test_each_object_comes_back_or_is_named(chapter: str, tmp_path: Path, subtests: pytest.Subtests) -> None:
     saved, loaded = (asked(step, tmp_path, chapter) for step in ("save", "load"))
     for row in WORLD:
         if row.chapter == chapter:
