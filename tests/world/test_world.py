@@ -42,7 +42,7 @@ def ended(row: Row, answers: dict[str, str]) -> tuple[str, str]:
     return ("not yet", str(wrong)) if wrong else ("right", "")
 
 
-def test_the_rows_have_names_of_their_own_and_a_reason_where_they_fail() -> None:
+def test_rows_have_their_own_names_and_a_reason() -> None:
     names = Counter(row.case for row in WORLD)
     assert len(WORLD) >= 120
     assert {name for name, count in names.items() if count > 1} == set()
