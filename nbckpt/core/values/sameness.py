@@ -6,11 +6,17 @@ bytes.
 
 from __future__ import annotations
 
+import dataclasses
+import reprlib
 from collections.abc import Mapping
-from types import CellType, FunctionType
+from types import CellType, FunctionType, MappingProxyType
 from typing import Any
 
+from nbckpt.core.definitions import contents_of
+
 _PLAIN = frozenset({int, float, complex, bool, str, bytes, type(None)})
+_MADE_BY_PYTHON = frozenset({"__annotations__", "__dataclass_fields__", "__dataclass_params__"})
+_MAKERS = frozenset({dataclasses.__file__, reprlib.__file__})
 _PARTS: dict[type, tuple[str, ...]] = {
     FunctionType: (
         *("__code__", "__name__", "__qualname__", "__module__", "__doc__", "__defaults__", "__kwdefaults__"),
@@ -21,6 +27,12 @@ _PARTS: dict[type, tuple[str, ...]] = {
     property: ("fget", "fset", "fdel", "__doc__"),
 }
 
+_SLOTS: dict[type, tuple[str, ...]] = {
+    dataclasses.Field: tuple(name for name in dataclasses.Field.__slots__ if name != "_field_type"),
+    dataclasses.InitVar: ("type",),
+    FunctionType: _PARTS[FunctionType],
+}
+
 
 def is_unchanged(kind: type, saved: Mapping[str, Any]) -> bool:
     """Tell whether each saved attribute of a class is certain to be equal to its own.
@@ -28,7 +40,37 @@ def is_unchanged(kind: type, saved: Mapping[str, Any]) -> bool:
     What can change counts as different, because a variable may share it with the class.
     """
     own = vars(kind)
-    return all(name in own and _is_same(own[name], value) for name, value in saved.items())
+    for name, value in saved.items():
+        is_same = _is_equal if name in _MADE_BY_PYTHON or _is_of_dataclasses(value) else _is_same
+        if name not in own or not is_same(own[name], value):
+            return False
+    return True
+
+
+def _is_of_dataclasses(member: Any) -> bool:
+    """Tell whether a method was made by `dataclass`, so that no variable shares what it holds."""
+    if type(member) is not FunctionType:
+        return False
+    code = member.__code__
+    return code.co_filename in _MAKERS or code.co_qualname.startswith("__create_fn__.")
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    """Tell whether what Python made for a class has the same contents."""
+    kind = type(one)
+    if one is other or kind is not type(other):
+        return one is other
+    if kind is dict:
+        return [*one] == [*other] and all(map(_is_equal, one.values(), other.values()))
+    if kind is tuple:
+        return len(one) == len(other) and all(map(_is_equal, one, other))
+    if kind is CellType:
+        return _is_equal(contents_of(one), contents_of(other))
+    if kind in (set, MappingProxyType):  # the guard of a recursive repr, and the metadata of a field
+        return not one and not other
+    if names := _SLOTS.get(kind):
+        return all(_is_equal(getattr(one, name), getattr(other, name)) for name in names)
+    return _is_same(one, other) or (kind.__module__ == "dataclasses" and repr(one) == repr(other))
 
 
 def doubles(kind: type, saved: Mapping[str, Any]) -> list[tuple[FunctionType, FunctionType]]:
