@@ -11,7 +11,6 @@ import dataclasses
 import io
 import pickle
 import sys
-from abc import ABCMeta
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from enum import EnumMeta
@@ -242,9 +241,9 @@ def intern_texts(kind: type) -> None:
     """Make the names in `__static_attributes__` those of the instances' attributes, as the compiler does.
 
     Python 3.13 added that tuple. With other strings of equal content, an unchanged instance would be pickled
-    to other bytes. So would a class below an abstract one, whose module is another string than its own.
+    to other bytes. So would a class whose module is another string than that of its methods.
     """
-    if isinstance(kind, ABCMeta):
+    if type(kind.__module__) is str:
         type.__setattr__(kind, "__module__", sys.intern(kind.__module__))
     names = vars(kind).get("__static_attributes__")
     if type(names) is tuple and all(type(name) is str for name in names):
