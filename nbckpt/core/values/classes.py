@@ -26,7 +26,7 @@ from nbckpt.core.dataclass_methods import make_methods_again
 from nbckpt.core.depth import bounded
 from nbckpt.core.values.identities import Found
 from nbckpt.core.values.placement import LOADER, load_storage
-from nbckpt.core.values.sameness import doubles, is_unchanged
+from nbckpt.core.values.sameness import doubles, unchanged
 from nbckpt.store import Buffer
 
 Origin = Literal["live", "same", "new", "apart"]
@@ -180,13 +180,15 @@ class Classes:
         if kind not in self._whole:  # a live class is complete: see docs/decisions/0011
             self._whole.add(kind)
             if self._origin == "same":
-                added = _added(kind, state[0])
-                if not added and is_unchanged(kind, state[0]):
-                    self.doubles += doubles(kind, state[0])
+                added, same = _added(kind, state[0]), unchanged(kind, state[0])
+                self.doubles += doubles(kind, same)
+                if not added and len(same) == len(state[0]):
                     return kind
                 self._hold_off()
                 for name in added:
                     type.__delattr__(kind, name)
+                # With an equal attribute that was loaded, the class would be pickled to other bytes.
+                state = ({name: value for name, value in state[0].items() if name not in same}, *state[1:])
             filler(kind, state)
             make_methods_again(kind)
             intern_texts(kind)

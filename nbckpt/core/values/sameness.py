@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import reprlib
 from collections.abc import Mapping
-from types import CellType, FunctionType, MappingProxyType
+from types import CellType, CodeType, FunctionType, MappingProxyType
 from typing import Any
 
 from nbckpt.core.definitions import contents_of
@@ -34,17 +34,17 @@ _SLOTS: dict[type, tuple[str, ...]] = {
 }
 
 
-def is_unchanged(kind: type, saved: Mapping[str, Any]) -> bool:
-    """Tell whether each saved attribute of a class is certain to be equal to its own.
+def unchanged(kind: type, saved: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the saved attributes of a class that are certain to be equal to its own.
 
     What can change counts as different, because a variable may share it with the class.
     """
-    own = vars(kind)
+    own, same = vars(kind), {}
     for name, value in saved.items():
         is_same = _is_equal if name in _MADE_BY_PYTHON or _is_of_dataclasses(value) else _is_same
-        if name not in own or not is_same(own[name], value):
-            return False
-    return True
+        if name in own and is_same(own[name], value):
+            same[name] = value
+    return same
 
 
 def _is_of_dataclasses(member: Any) -> bool:
@@ -73,12 +73,12 @@ def _is_equal(one: Any, other: Any) -> bool:
     return _is_same(one, other) or (kind.__module__ == "dataclasses" and repr(one) == repr(other))
 
 
-def doubles(kind: type, saved: Mapping[str, Any]) -> list[tuple[FunctionType, FunctionType]]:
-    """Return the functions among the saved attributes of an unchanged class, each with the class's own."""
+def doubles(kind: type, same: Mapping[str, Any]) -> list[tuple[FunctionType, FunctionType]]:
+    """Return the functions among the unchanged attributes of a class, each with the class's own."""
     own = vars(kind)
     pairs = [
         pair
-        for name, value in saved.items()
+        for name, value in same.items()
         for pair in zip(_functions(value), _functions(own[name]), strict=True)
     ]
     return [pair for pair in pairs if pair[0] is not pair[1]]
@@ -102,9 +102,11 @@ def _is_same(one: Any, other: Any) -> bool:
         return _is_same_cell(one, other)
     if kind is tuple:
         return len(one) == len(other) and all(map(_is_same, one, other))
+    if kind is frozenset:
+        return {str}.issuperset(map(type, one | other)) and bool(one == other)
     if kind in _PLAIN:
         return repr(one) == repr(other)  # 0.0 equals -0.0
-    return kind is type(is_unchanged.__code__) and bool(one == other)
+    return kind is CodeType and bool(one == other)
 
 
 def _is_same_cell(one: CellType, other: CellType) -> bool:
