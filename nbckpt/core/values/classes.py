@@ -246,7 +246,8 @@ def intern_texts(kind: type) -> None:
     to other bytes. So would a class whose module is another string than that of its methods.
     """
     if type(kind.__module__) is str:
-        type.__setattr__(kind, "__module__", sys.intern(kind.__module__))
+        with suppress(TypeError):  # a metaclass in C, as that of ctypes, refuses
+            type.__setattr__(kind, "__module__", sys.intern(kind.__module__))
     names = vars(kind).get("__static_attributes__")
     if type(names) is tuple and all(type(name) is str for name in names):
         type.__setattr__(kind, "__static_attributes__", tuple(map(sys.intern, names)))
