@@ -18,7 +18,7 @@ from operator import itemgetter
 from typing import Any, TypeVar
 
 from nbckpt.core.algorithms import PREFERRED
-from nbckpt.core.definitions import contents_of
+from nbckpt.core.definitions import contents_of, is_of_python
 from nbckpt.core.instances import VIEWS
 from nbckpt.core.reducers import OWNERS, byte_range
 from nbckpt.core.spans import NO_OVERLAPS, address_of
@@ -29,7 +29,6 @@ from nbckpt.errors import CodecError
 _ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes, type(...)})
 _GENERATORS = {"Random": ("random", "random"), "RandomState": ("numpy.random", "rand")}
 _start, _end = itemgetter(0), itemgetter(1)
-_HEAP_TYPE = 1 << 9
 _IN_C_ORDER, _IN_FORTRAN_ORDER, _WRITEABLE = 1, 2, 0x400  # NumPy's flags of an array
 _VIEWS = {types.MappingProxyType, *VIEWS}
 """The types whose objects show a mapping that they refer to."""
@@ -227,7 +226,7 @@ class Digester:
         self._attributes(function.__dict__)
 
     def _class(self, kind: type) -> None:
-        is_in_c = not kind.__flags__ & _HEAP_TYPE  # such as types.MappingProxyType, which has no place
+        is_in_c = is_of_python(kind)  # such as types.MappingProxyType, which has no place
         if is_in_c or (kind.__module__ != self._module and _is_importable(kind)):
             self._write("name", f"{kind.__module__}:{kind.__qualname__}".encode())
             return

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import logging
 import sys
-import sysconfig
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-_INSTALLED = (*(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),)
-_PACKAGES = frozenset({"site-packages", "dist-packages"})
+from nbckpt.core.definitions import is_installed
+
 _OURS = str(Path(__file__).parent.parent)
 
 
@@ -19,14 +17,9 @@ def is_own(module: Mapping[str, Any]) -> bool:
     """Tell whether a module, given by its names, is neither installed nor a part of Python."""
     file = module.get("__file__")
     if isinstance(file, str):
-        return _is_own_file(file)
+        return not (file.startswith((_OURS, "<")) or is_installed(file))
     origin = getattr(module.get("__spec__"), "origin", None)
     return module.get("__name__") in sys.modules and origin not in ("built-in", "frozen")
-
-
-@cache
-def _is_own_file(file: str) -> bool:
-    return not (file.startswith((*_INSTALLED, _OURS, "<")) or _PACKAGES & {*Path(file).parts})
 
 
 def redirected(own: str) -> list[Any]:

@@ -14,12 +14,11 @@ from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from nbckpt.core.definitions import found_by_name
+from nbckpt.core.definitions import found_by_name, is_of_python
 from nbckpt.core.instances import Reduced, set_state
 
 _PLAIN = frozenset({int, float, complex, bool, str, bytes, type(None)})
 _NEW = vars(copyreg)["__newobj__"]
-_MADE_AT_RUNTIME = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 _MAKERS = ("__new__", "__init__")
 _ITEM_METHODS = ("append", "extend", "__setitem__")
 _REDUCTIONS = ("__reduce__", "__reduce_ex__")
@@ -134,19 +133,18 @@ def fill_instance(instance: Any, parts: tuple[Any, ...]) -> None:
 
 
 def _base(kind: type) -> Any:
-    """Return the first class below a class of the notebook that is not, and below others Python's own."""
+    """Return the class below *kind* that makes instances without code of the notebook.
+
+    It is the first class of a library; below an exception and below a library's class, the first of Python.
+    """
     is_own = issubclass(kind, BaseException) or _is_of_library(kind)
-    is_made = _is_of_python if is_own else _is_of_library
+    is_made = is_of_python if is_own else _is_of_library
     return next(base for base in kind.__mro__ if is_made(base))
 
 
 def _is_of_library(kind: type) -> bool:
     """Tell whether a class was not made in the notebook. A type of C code may have no name to find."""
-    return _is_of_python(kind) or found_by_name(kind)
-
-
-def _is_of_python(kind: type) -> bool:
-    return not kind.__flags__ & _MADE_AT_RUNTIME
+    return is_of_python(kind) or found_by_name(kind)
 
 
 def _is_own(kind: type, base: type, name: str) -> bool:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import sys
+import sysconfig
 import types
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
+from pathlib import Path
 from typing import Any
 
+_INSTALLED = (*(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),)
+_PACKAGES = frozenset({"site-packages", "dist-packages"})
+_MADE_AT_RUNTIME = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 _ABSENT = object()
 _Lend = Callable[[Mapping[str, Any]], None]
 _lend: ContextVar[_Lend | None] = ContextVar("nbckpt_lend", default=None)
@@ -29,7 +35,7 @@ def live_namespace(namespace: dict[str, Any] | None) -> Iterator[None]:
 def lending() -> Iterator[_Lend]:
     """Yield a function that binds names in the live namespace until the block ends.
 
-    Code of the user that runs while values are loaded finds there what it needs.
+    Code of the user that runs while values are loaded finds its globals there.
     """
     namespace, before = current_namespace(), dict[str, Any]()
 
@@ -73,6 +79,17 @@ def found_by_name(definition: Any) -> bool:
     for part in getattr(definition, "__qualname__", definition.__name__).split("."):
         named = getattr(named, part, None)
     return named is definition and definition.__module__ != "__main__"
+
+
+@cache
+def is_installed(file: str) -> bool:
+    """Tell whether a file of code belongs to Python or to an installed package, and not to the user."""
+    return file.startswith(("<frozen ", *_INSTALLED)) or not _PACKAGES.isdisjoint(Path(file).parts)
+
+
+def is_of_python(kind: type) -> bool:
+    """Tell whether a class is a static type of C code: it was not made at run time."""
+    return not kind.__flags__ & _MADE_AT_RUNTIME
 
 
 def contents_of(cell: types.CellType) -> tuple[Any, ...]:

@@ -52,6 +52,7 @@ def _owners(values: list[Any]) -> list[Any] | None:
     owners: list[Any] = []
     todo = values
     while todo:
+        # Not isinstance: it would ask the object, which may be a proxy without its object.
         new = {
             id(obj): obj for obj in todo if id(obj) not in seen and not issubclass(type(obj), _LEAD_NOWHERE)
         }

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from nbckpt import Tracker
+from nbckpt.core.definitions import lend_missing, lending, live_namespace
+from nbckpt.core.values import codec
 from nbckpt.store import MemoryStore
 
 CLASSES = """
@@ -89,3 +93,20 @@ doc, table, sized = Doc("[1]"), list(range(9)), Sized()
         namespace = ran()
         assert tracker.restore("x", namespace).failed == ()
     assert (namespace["doc"].parsed, namespace["sized"].size) == ([1], 9)
+
+
+def test_names_are_lent_for_the_time_of_a_load_only() -> None:
+    namespace = {"kept": 1}
+    with suppress(RuntimeError), live_namespace(namespace), lending() as lend:
+        lend({"kept": 2, "new": 3})
+        lend_missing({"kept": 4, "helper": 5})
+        assert namespace == {"kept": 2, "new": 3, "helper": 5}
+        raise RuntimeError("in the middle")
+    assert namespace == {"kept": 1}
+
+
+@pytest.mark.parametrize("identity", ["os.environ", "sys.stdout", 1.5, None, ("sys", "path")])
+def test_a_record_cannot_name_other_objects(identity: object) -> None:
+    record = pickle.dumps(identity, 5)[:-1] + pickle.BINPERSID + pickle.STOP
+    with pytest.raises(pickle.UnpicklingError, match="an object outside of it"):
+        codec.load(record, [])

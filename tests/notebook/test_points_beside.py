@@ -306,7 +306,7 @@ def test_undo_past_the_start_keeps_what_a_thread_waits_on(
 
 
 def waiting(watched: Notebook, make: str, then: str, wait: str) -> tuple[threading.Thread, Any, list[int]]:
-    """Start a thread in an empty notebook. Return it, what it waits on, and the list that it reads."""
+    """Start a thread in an empty notebook. Return the thread, its event and the list that it reads."""
     watched.run("%ckpt auto off", "%reset -f", AUTO_ON, "import threading, queue", make, then)
     names = watched.after(WAIT.format(wait=wait))
     return names["thread"], names["made"], names["go"]

@@ -144,7 +144,8 @@ WAYS = {
 @pytest.fixture(autouse=True)
 def ways(monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType("ways_that_nobody_sees")
-    module.__file__ = "site-packages/ways_that_nobody_sees.py"  # functions of a module of one's own are read
+    # nbckpt reads the functions of the user's own modules, so this one counts as installed.
+    module.__file__ = "site-packages/ways_that_nobody_sees.py"
     exec(MODULE, vars(module))
     monkeypatch.setitem(sys.modules, module.__name__, module)
 

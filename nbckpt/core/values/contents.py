@@ -16,7 +16,8 @@ from sys import modules
 from types import CellType, FunctionType, GetSetDescriptorType, MemberDescriptorType
 from typing import Any
 
-_MADE_AT_RUNTIME = 1 << 9  # Py_TPFLAGS_HEAPTYPE
+from nbckpt.core.definitions import is_of_python
+
 _WORD = tuple.__itemsize__
 _NOT_SET = object()
 _PLAIN = frozenset({int, float, complex, bool, str, bytes, type(None)})
@@ -200,7 +201,7 @@ def _layout_of(kind: type) -> _Layout | None:
     base: type | None = kind
     while base is not None and base not in _CONTAINERS:
         below = base.__base__
-        if below is None or not base.__flags__ & _MADE_AT_RUNTIME:
+        if below is None or is_of_python(base):
             return None
         members = vars(base)
         own = [part for part in members.values() if type(part) is MemberDescriptorType]

@@ -74,7 +74,7 @@ class Found:
         """Return the object with an identity.
 
         Raises:
-            UnpicklingError: There is no such object.
+            UnpicklingError: No object has this identity.
         """
         if type(identity) is str and identity in _CONTAINERS:
             module, name = _CONTAINERS[identity]

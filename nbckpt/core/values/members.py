@@ -70,7 +70,7 @@ class Taker:
     The spans are kept alive. Otherwise another object could reuse the address of a temporary one.
 
     Attributes:
-        left: The variables that are not saved, of which a record lends its load what it needs.
+        left: The variables that are not saved. A record lends those definitions that its load needs.
         kept: The number of bytes of kept records.
         is_alone: Whether no other thread of the user runs.
     """

@@ -7,14 +7,13 @@ objects that own something outside of their value, such as a window, a process o
 
 from __future__ import annotations
 
-import sysconfig
 import weakref
 from collections.abc import Callable
 from copyreg import dispatch_table
-from functools import cache
 from io import IOBase
 from typing import Any
 
+from nbckpt.core.definitions import is_installed
 from nbckpt.core.depth import is_too_deep
 from nbckpt.core.values.classes import Classes
 from nbckpt.core.values.codec import Pickled, dump, load
@@ -22,7 +21,7 @@ from nbckpt.core.values.placement import LOADER
 from nbckpt.store import Buffer
 
 _MOST_BYTES, _MOST_SAMPLED = 32 << 10, 4 << 20
-"""The most bytes of what is loaded, and of a value of which samples are pickled."""
+"""The size limits, in bytes: of a record that is loaded, and of a value from which samples are taken."""
 
 _HOOKS = ("__setstate__", "__reduce__", "__reduce_ex__", "__new__", "__setitem__", "append", "extend")
 _LEFT_OUT = frozenset(
@@ -43,7 +42,7 @@ class NotLoadableError(TypeError):
 def prove(
     pickled: Pickled, record: Buffer | None, namespace: dict[str, Any], *, is_sample: bool = False
 ) -> list[Any] | None:
-    """Load a record that has a type which was not loaded before. Return what it holds, or None.
+    """Load a record with a type that no record had before. Return its values, or None if it was not loaded.
 
     A long record, or one with a type that may not be loaded here, is not loaded. Instead, the first object of
     each new type is pickled and loaded alone, unless the record itself *is_sample* or has megabytes.
@@ -134,12 +133,4 @@ def _may_load(kind: type) -> bool:
 def _is_of_user(function: Any) -> bool:
     """Tell whether a function was written in Python outside of the installed libraries."""
     code = getattr(function, "__code__", None)
-    return code is not None and not code.co_filename.startswith(_library_folders())
-
-
-@cache
-def _library_folders() -> tuple[str, ...]:
-    return (
-        "<frozen ",
-        *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
-    )
+    return code is not None and not is_installed(code.co_filename)

@@ -48,7 +48,7 @@ def unchanged(kind: type, saved: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_of_dataclasses(member: Any) -> bool:
-    """Tell whether a method was made by `dataclass`, so that no variable shares what it holds."""
+    """Tell whether `dataclass` made a method. Then no variable shares the objects in its cells."""
     if type(member) is not FunctionType:
         return False
     code = member.__code__
